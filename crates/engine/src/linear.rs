@@ -4,7 +4,7 @@ use peryton_format::layout::MetadataLayout;
 use peryton_units::{Bytes, Op};
 
 use crate::{
-    api::command::{Buffer, Buffers, Cause, Commands, DeviceId, IoId, Request, RequestId},
+    api::command::{Buffer, Buffers, Cause, DeviceId, IoId, Request, RequestId},
     api::error::{ConfigError, RequestError},
     api::location::{Location, Losses, Origin, Source},
     io::{self, InFlight, RequestIndex},
@@ -37,6 +37,7 @@ impl io::Step for Step {
 
 /// The I/O state of such a drive.
 type Io = io::Io<Step>;
+type Call<'a> = io::Call<'a, Step>;
 
 #[derive(Debug)]
 pub(crate) struct Linear {
@@ -90,7 +91,7 @@ impl Linear {
         MetadataLayout::bare().device_bytes(data)
     }
 
-    fn flushed(&mut self, io: &mut Io, device: DeviceId, failed: bool, out: &mut Commands) {
+    fn flushed(&mut self, io: &mut Call, device: DeviceId, failed: bool) {
         let index = self.segments.iter().position(|(_, other)| *other == device);
         let flushes = &mut self.flushes[index.expect("a device that was flushed has a segment")];
         flushes.in_flight = false;
@@ -99,13 +100,13 @@ impl Linear {
             flushes.current.append(&mut flushes.next);
         }
         for request in flushes.current.drain(..) {
-            io.part_done(request, result, out);
+            io.part_done(request, result);
         }
         if flushes.next.is_empty() {
             return;
         }
         std::mem::swap(&mut flushes.current, &mut flushes.next);
-        flushes.in_flight = io.flush_if_needed(device, Step::Flush, out);
+        flushes.in_flight = io.flush_if_needed(device, Step::Flush);
         assert!(flushes.in_flight, "those who wait for the next flush have something to flush");
     }
 
@@ -118,7 +119,7 @@ impl PlacementOps for Linear {
     type Step = Step;
 
     #[inline(always)]
-    fn try_hit(&mut self, io: &mut Io, id: RequestId, asked: Request, out: &mut Commands) -> bool {
+    fn try_hit(&mut self, io: &mut Call, id: RequestId, asked: Request) -> bool {
         // With one device, which has everything, a request is a command.
         let [(_, device)] = self.segments[..] else { return false };
         if io.is_fenced(device) || asked.len == Bytes::ZERO || !matches!(asked.op, Op::Read | Op::Write) {
@@ -128,22 +129,22 @@ impl PlacementOps for Linear {
         let (at, len) = ((device, self.data_at + asked.offset), asked.len);
         let (buffer, step) = (Buffer::Request { id, offset: Bytes::ZERO }, Step::Host { request });
         match asked.op {
-            Op::Write => io.write(at, len, buffer, step, Cause::Host, out),
-            _ => io.read(at, len, buffer, step, Cause::Host, out),
+            Op::Write => io.write(at, len, buffer, step, Cause::Host),
+            _ => io.read(at, len, buffer, step, Cause::Host),
         }
         true
     }
 
     #[inline(always)]
-    fn try_complete_plain(&mut self, io: &mut Io, id: IoId, step: Step, out: &mut Commands) -> bool {
+    fn try_complete_plain(&mut self, io: &mut Call, id: IoId, step: Step) -> bool {
         let Step::Host { request } = step else { return false };
         io.finish_plain(id);
-        io.part_done_in_line(request, Ok(()), out);
+        io.part_done(request, Ok(()));
         true
     }
 
     #[inline]
-    fn submit(&mut self, io: &mut Io, request: RequestIndex, asked: Request, out: &mut Commands) {
+    fn submit(&mut self, io: &mut Call, request: RequestIndex, asked: Request) {
         let end = asked.offset + asked.len;
         for (index, (start, device)) in self.segments.iter().enumerate() {
             let next = self.segments.get(index + 1).map_or(self.size, |(next, _)| *next);
@@ -159,29 +160,29 @@ impl PlacementOps for Linear {
             }
             io.add_part(request);
             if io.fenced != 0 && io.is_fenced(*device) {
-                io.part_done(request, Err(RequestError::Device), out);
+                io.part_done(request, Err(RequestError::Device));
                 continue;
             }
             let buffer = Buffer::Request { id: io.id_of(request), offset: from - asked.offset };
             let step = Step::Host { request };
             let (at, len) = ((*device, self.data_at + (from - *start)), to - from);
             match asked.op {
-                Op::Read => io.read(at, len, buffer, step, Cause::Host, out),
-                Op::Write => io.write(at, len, buffer, step, Cause::Host, out),
-                Op::Discard => io.discard(at, len, step, out),
+                Op::Read => io.read(at, len, buffer, step, Cause::Host),
+                Op::Write => io.write(at, len, buffer, step, Cause::Host),
+                Op::Discard => io.discard(at, len, step),
                 Op::Flush => unreachable!("a flush has no range"),
             }
         }
     }
 
-    fn flush(&mut self, io: &mut Io, request: RequestIndex, out: &mut Commands) {
+    fn flush(&mut self, io: &mut Call, request: RequestIndex) {
         if io.fencing {
             io.add_part(request);
             return self.held.push(request);
         }
         if io.fenced != 0 && self.is_all_fenced(io) {
             io.add_part(request);
-            return io.part_done(request, Err(RequestError::Device), out);
+            return io.part_done(request, Err(RequestError::Device));
         }
         for ((_, device), flushes) in self.segments.iter().zip(&mut self.flushes) {
             if io.is_fenced(*device) {
@@ -192,7 +193,7 @@ impl PlacementOps for Linear {
                 // A command that completed after the flush in flight began is not covered by it.
                 let covered = !io.is_unflushed_by_host(*device);
                 if covered { flushes.current.push(request) } else { flushes.next.push(request) }
-            } else if io.flush_if_needed(*device, Step::Flush, out) {
+            } else if io.flush_if_needed(*device, Step::Flush) {
                 io.add_part(request);
                 flushes.in_flight = true;
                 flushes.current.push(request);
@@ -201,13 +202,13 @@ impl PlacementOps for Linear {
     }
 
     #[inline]
-    fn step(&mut self, io: &mut Io, step: Step, command: &InFlight<Step>, failed: bool, out: &mut Commands) {
+    fn step(&mut self, io: &mut Call, step: Step, command: &InFlight<Step>, failed: bool) {
         match step {
             Step::Host { request } => {
                 let result = if failed { Err(RequestError::Device) } else { Ok(()) };
-                io.part_done(request, result, out);
+                io.part_done(request, result);
             }
-            Step::Flush => self.flushed(io, command.device, failed, out),
+            Step::Flush => self.flushed(io, command.device, failed),
         }
     }
 
@@ -242,13 +243,13 @@ impl PlacementOps for Linear {
     }
 
     /// What the host wrote lies nowhere else: every flush that waits for the device fails, or the next one that is asked for.
-    fn flush_failed(&mut self, io: &mut Io, device: DeviceId, out: &mut Commands) {
+    fn flush_failed(&mut self, io: &mut Call, device: DeviceId) {
         let Some(index) = self.segments.iter().position(|(_, other)| *other == device) else { return };
         let in_doubt = io.take_host_doubt(device);
         let Flushes { current, next, .. } = &mut self.flushes[index];
         let mut reported = false;
         for request in current.drain(..).chain(next.drain(..)) {
-            reported |= io.part_failed(request, out);
+            reported |= io.part_failed(request);
         }
         // One that waits for another device as well is answered later, and none may succeed before.
         if in_doubt && !reported {
@@ -256,25 +257,25 @@ impl PlacementOps for Linear {
         }
     }
 
-    fn fail_flushes(&mut self, io: &mut Io, out: &mut Commands) {
+    fn fail_flushes(&mut self, io: &mut Call) {
         for request in std::mem::take(&mut self.held) {
-            io.flush_fails(request, out);
+            io.flush_fails(request);
         }
     }
 
-    fn fence(&mut self, _: &mut Io, device: DeviceId, _: &mut Commands) -> bool {
+    fn fence(&mut self, _: &mut Call, device: DeviceId) -> bool {
         self.segments.iter().any(|(_, other)| *other == device)
     }
 
     /// If the fenced device was the only one, no device is left to flush.
     #[cold]
-    fn fence_is_durable(&mut self, io: &mut Io, out: &mut Commands) {
+    fn fence_is_durable(&mut self, io: &mut Call) {
         if io.owes_error {
-            return self.fail_flushes(io, out);
+            return self.fail_flushes(io);
         }
         for request in std::mem::take(&mut self.held) {
-            self.flush(io, request, out);
-            io.part_done(request, Ok(()), out);
+            self.flush(io, request);
+            io.part_done(request, Ok(()));
         }
     }
 

@@ -10,7 +10,7 @@ use peryton_units::{Bytes, Nanos};
 
 use crate::{
     api::cleaning::CleaningReport,
-    api::command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
+    api::command::{Buffers, DeviceId, IoId, Request, RequestId},
     api::config::Tuning,
     api::error::{DeviceError, OpenError, ReadmitError, TuningError},
     api::location::{Location, Losses, MapPart, Source},
@@ -18,7 +18,7 @@ use crate::{
     api::stats::Stats,
     api::verification::Verification,
     api::warmth::Warmth,
-    io::{InFlight, Io, RequestIndex, Step},
+    io::{Call, InFlight, Io, RequestIndex, Step},
 };
 
 /// A placement: it decides where data is and moves it.
@@ -34,15 +34,15 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     /// Issues the commonest request quickly. Returns false, having done nothing, for any other request. The request
     /// must lie within the volume.
     #[inline]
-    fn try_hit(&mut self, _io: &mut Io<Self::Step>, _id: RequestId, _request: Request, _out: &mut Commands) -> bool {
+    fn try_hit(&mut self, _io: &mut Call<Self::Step>, _id: RequestId, _request: Request) -> bool {
         false
     }
 
     /// Carries out a read, write or discard that lies within the volume and is not empty.
-    fn submit(&mut self, io: &mut Io<Self::Step>, request: RequestIndex, asked: Request, out: &mut Commands);
+    fn submit(&mut self, io: &mut Call<Self::Step>, request: RequestIndex, asked: Request);
 
     /// Carries out a flush.
-    fn flush(&mut self, io: &mut Io<Self::Step>, request: RequestIndex, out: &mut Commands);
+    fn flush(&mut self, io: &mut Call<Self::Step>, request: RequestIndex);
 
     /// Called when requests have been answered, if the placement has called [`Io::report_answers`].
     fn answered(&mut self, _io: &mut Io<Self::Step>) {}
@@ -52,25 +52,12 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     /// Completes the commonest command quickly, if it succeeded and nothing waits for it. Returns false, having done
     /// nothing, for any other command.
     #[inline]
-    fn try_complete_plain(
-        &mut self,
-        _io: &mut Io<Self::Step>,
-        _id: IoId,
-        _step: Self::Step,
-        _out: &mut Commands,
-    ) -> bool {
+    fn try_complete_plain(&mut self, _io: &mut Call<Self::Step>, _id: IoId, _step: Self::Step) -> bool {
         false
     }
 
     /// Handles a completed command, which is no longer in flight.
-    fn step(
-        &mut self,
-        io: &mut Io<Self::Step>,
-        step: Self::Step,
-        command: &InFlight<Self::Step>,
-        failed: bool,
-        out: &mut Commands,
-    );
+    fn step(&mut self, io: &mut Call<Self::Step>, step: Self::Step, command: &InFlight<Self::Step>, failed: bool);
 
     /// Encodes the metadata of a command in flight.
     fn encode(
@@ -85,7 +72,7 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     // Time and settings.
 
     /// Runs timers that are due, and sets the next one ([`Io::due`]).
-    fn tick(&mut self, _io: &mut Io<Self::Step>, _out: &mut Commands) {}
+    fn tick(&mut self, _io: &mut Call<Self::Step>) {}
 
     /// Checks that the tuning suits what the format fixed.
     fn check(&self, _tuning: &Tuning) -> Result<(), TuningError> {
@@ -93,7 +80,7 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     }
 
     /// Called when the user has replaced the tuning.
-    fn retuned(&mut self, _io: &mut Io<Self::Step>, _before: &Tuning, _out: &mut Commands) {}
+    fn retuned(&mut self, _io: &mut Call<Self::Step>, _before: &Tuning) {}
 
     /// Called when the statistics start from zero.
     fn statistics_reset(&mut self, _io: &mut Io<Self::Step>, _before: &Stats) {}
@@ -109,7 +96,7 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     }
 
     /// See [`Engine::write_all_back`](crate::Engine::write_all_back).
-    fn write_all_back(&mut self, _io: &mut Io<Self::Step>, _out: &mut Commands) {}
+    fn write_all_back(&mut self, _io: &mut Call<Self::Step>) {}
 
     /// How much [`PlacementOps::write_all_back`] has left to do.
     fn dirty_left(&self) -> u64 {
@@ -197,21 +184,21 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
 
     /// A flush of the device has failed: everything that completed on it since its last good flush may be lost, whatever later
     /// flushes say.
-    fn flush_failed(&mut self, io: &mut Io<Self::Step>, device: DeviceId, out: &mut Commands);
+    fn flush_failed(&mut self, io: &mut Call<Self::Step>, device: DeviceId);
 
     /// Fails the flushes of the host that wait, because nothing becomes durable for now. What they wait for is made durable later.
-    fn fail_flushes(&mut self, io: &mut Io<Self::Step>, out: &mut Commands);
+    fn fail_flushes(&mut self, io: &mut Call<Self::Step>);
 
     /// Fences a dead device. Returns whether data whose write was answered may be lost with it.
-    fn fence(&mut self, io: &mut Io<Self::Step>, device: DeviceId, out: &mut Commands) -> bool;
+    fn fence(&mut self, io: &mut Call<Self::Step>, device: DeviceId) -> bool;
 
     /// Whether commands under way have ended and the survivor has the whole map. Starts what that needs.
-    fn is_ready_to_fence(&mut self, _io: &mut Io<Self::Step>, _out: &mut Commands) -> bool {
+    fn is_ready_to_fence(&mut self, _io: &mut Call<Self::Step>) -> bool {
         true
     }
 
     /// Resumes commits once the fencing of the device is durable.
-    fn fence_is_durable(&mut self, io: &mut Io<Self::Step>, out: &mut Commands);
+    fn fence_is_durable(&mut self, io: &mut Call<Self::Step>);
 
     // Format, open, close.
 

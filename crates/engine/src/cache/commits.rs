@@ -6,13 +6,13 @@ use peryton_units::Bytes;
 
 use crate::journal::Commits as _;
 use crate::{
-    api::command::{Commands, DeviceId},
+    api::command::DeviceId,
     api::error::RequestError,
     cache::drive::CacheDrive,
     cache::journal::batch::{Freed, MapBatch, Waiter},
     cache::map::extent::Place,
     cache::ready::Ready,
-    cache::step::{CacheIo, CacheStep},
+    cache::step::{CacheCall, CacheStep},
     io::RequestIndex,
     journal::Outcome,
 };
@@ -20,17 +20,17 @@ use crate::{
 impl CacheDrive {
     /// Handles a host flush: waits for moves whose writes were acknowledged from RAM, then commits, which flushes the
     /// devices and the map.
-    pub(in crate::cache) fn flush_host(&mut self, io: &mut CacheIo, request: RequestIndex, out: &mut Commands) {
+    pub(in crate::cache) fn flush_host(&mut self, io: &mut CacheCall, request: RequestIndex) {
         if mutation::is(Mutation::AnswerFlushAtOnce) {
-            return io.part_done(request, Ok(()), out);
+            return io.part_done(request, Ok(()));
         }
         self.sync_writer.flushed(io);
         self.flushes.push((request, self.sequence));
-        self.release_flushes(io, out);
+        self.release_flushes(io);
     }
 
     /// Joins the flushes whose moves have ended to the next commit, and commits.
-    pub(in crate::cache) fn release_flushes(&mut self, io: &mut CacheIo, out: &mut Commands) {
+    pub(in crate::cache) fn release_flushes(&mut self, io: &mut CacheCall) {
         if self.flushes.is_empty() {
             return;
         }
@@ -45,45 +45,44 @@ impl CacheDrive {
             }
         }
         if joined {
-            self.commit(io, false, out);
+            self.commit(io, false);
         }
     }
 
     /// Commits the gathered changes. `all`: also those that require a flush of the slow device.
-    pub(in crate::cache) fn commit(&mut self, io: &mut CacheIo, all: bool, out: &mut Commands) {
+    pub(in crate::cache) fn commit(&mut self, io: &mut CacheCall, all: bool) {
         if self.journal.is_over() {
-            return self.give_up_commits(io, out);
+            return self.give_up_commits(io);
         }
-        let mut outcome = self.journal.commit(io, all, out);
+        let mut outcome = self.journal.commit(io, all);
         // A commit with nothing to write is done immediately; requests that joined meanwhile need another commit.
         while let Some(done) = outcome {
-            outcome = self.committed(io, done, out);
+            outcome = self.committed(io, done);
         }
     }
 
-    pub(in crate::cache) fn commit_step(&mut self, io: &mut CacheIo, failed: bool, out: &mut Commands) {
-        let mut outcome = self.journal.commit_step(io, failed, out);
+    pub(in crate::cache) fn commit_step(&mut self, io: &mut CacheCall, failed: bool) {
+        let mut outcome = self.journal.commit_step(io, failed);
         while let Some(done) = outcome {
-            outcome = self.committed(io, done, out);
+            outcome = self.committed(io, done);
         }
     }
 
     /// Fails all flushes and moves that wait for a commit, because both devices are fenced.
     #[cold]
-    pub(in crate::cache) fn give_up_commits(&mut self, io: &mut CacheIo, out: &mut Commands) {
+    pub(in crate::cache) fn give_up_commits(&mut self, io: &mut CacheCall) {
         if let Some(batch) = self.journal.give_up() {
-            self.settle_batch(io, batch, Err(RequestError::Device), out);
-            self.journal.checkpoint_if_needed(io, out);
+            self.settle_batch(io, batch, Err(RequestError::Device));
+            self.journal.checkpoint_if_needed(io);
         }
     }
 
     /// Frees the places of a batch and continues what waited for it.
     pub(in crate::cache) fn settle_batch(
         &mut self,
-        io: &mut CacheIo,
+        io: &mut CacheCall,
         mut batch: MapBatch,
         result: Result<(), RequestError>,
-        out: &mut Commands,
     ) {
         for Freed { place, discarded } in &batch.freed {
             let (device, at) = self.layout.at(*place);
@@ -92,7 +91,7 @@ impl CacheDrive {
                 // a device may reorder a discard and a later write.
                 self.discarding += 1;
                 let len = Bytes(self.layout.extent_bytes);
-                io.discard((device, at), len, CacheStep::Discarded { place: *place }, out);
+                io.discard((device, at), len, CacheStep::Discarded { place: *place });
             } else {
                 self.map.free(*place);
             }
@@ -104,7 +103,7 @@ impl CacheDrive {
         }
         for waiter in waiters.drain(..) {
             match waiter {
-                Waiter::Flush(request) => io.part_done(request, result, out),
+                Waiter::Flush(request) => io.part_done(request, result),
                 Waiter::Move(index) => self.ready.push(Ready::Committed(index)),
             }
         }
@@ -114,37 +113,30 @@ impl CacheDrive {
     /// Handles the end of a commit. Returns the outcome of a further commit that was started, if it is already done.
     pub(in crate::cache) fn committed(
         &mut self,
-        io: &mut CacheIo,
+        io: &mut CacheCall,
         outcome: Outcome<MapBatch>,
-        out: &mut Commands,
     ) -> Option<Outcome<MapBatch>> {
         let durable = match outcome {
             Outcome::Durable(batch) => {
-                self.settle_batch(io, batch, Ok(()), out);
+                self.settle_batch(io, batch, Ok(()));
                 true
             }
             Outcome::Failed => false,
         };
-        self.journal.checkpoint_if_needed(io, out);
+        self.journal.checkpoint_if_needed(io);
         if !durable {
             return None;
         }
         if self.making_room {
-            self.make_room(io, out);
+            self.make_room(io);
         }
-        if self.journal.commit_again(io) { self.journal.commit(io, false, out) } else { None }
+        if self.journal.commit_again(io) { self.journal.commit(io, false) } else { None }
     }
 
-    pub(in crate::cache) fn checkpoint_step(
-        &mut self,
-        io: &mut CacheIo,
-        device: DeviceId,
-        failed: bool,
-        out: &mut Commands,
-    ) {
-        self.journal.checkpoint_step(io, device, failed, out);
+    pub(in crate::cache) fn checkpoint_step(&mut self, io: &mut CacheCall, device: DeviceId, failed: bool) {
+        self.journal.checkpoint_step(io, device, failed);
         if !self.journal.is_checkpointing() && self.journal.commit_again(io) {
-            self.commit(io, false, out);
+            self.commit(io, false);
         }
     }
 

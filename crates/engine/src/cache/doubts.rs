@@ -41,7 +41,7 @@ use peryton_policy::ReplacementPolicy;
 use rustc_hash::FxHashMap;
 
 use crate::{
-    api::command::{Commands, DeviceId},
+    api::command::DeviceId,
     api::config::WritePolicy,
     cache::access::{Mode, Release},
     cache::drive::CacheDrive,
@@ -49,7 +49,7 @@ use crate::{
     cache::map::changed::NoRecord,
     cache::map::extent::Place,
     cache::movers::table::{Drained, Kind, Move, Phase},
-    cache::step::CacheIo,
+    cache::step::{CacheCall, CacheIo},
 };
 
 /// The most writes to both devices that are remembered by extent. Beyond that number every clean copy counts as
@@ -395,7 +395,7 @@ impl CacheDrive {
         let changed = self.map.set_lost(extent, sure.is_lost());
         self.record(io, changed, self.mode == Mode::Caching && sure.place().is_none());
         if sure.is_dirty() {
-            io.due(io.now.saturating_add(io.tuning.writeback_delay));
+            io.due_in(io.tuning.writeback_delay);
         }
     }
 
@@ -414,7 +414,7 @@ impl CacheDrive {
 
     /// Once no extent is in doubt: fails a flush of the host if data of the host may be lost, and resumes commits.
     #[cold]
-    pub(in crate::cache) fn go_on_after_doubts(&mut self, io: &mut CacheIo, out: &mut Commands) {
+    pub(in crate::cache) fn go_on_after_doubts(&mut self, io: &mut CacheCall) {
         if !self.journal.in_doubt || !self.doubts.is_empty() {
             return;
         }
@@ -424,7 +424,7 @@ impl CacheDrive {
         if notify_host {
             // A write that arrived after the failed flush may have written to a place that was given up only now.
             io.doubt_writes();
-            if !self.flushes_fail(io, out) {
+            if !self.flushes_fail(io) {
                 io.owe_error();
             }
         }
@@ -435,12 +435,12 @@ impl CacheDrive {
 
     /// Fails the flushes of the host that wait. Returns whether there were any.
     #[cold]
-    pub(in crate::cache) fn flushes_fail(&mut self, io: &mut CacheIo, out: &mut Commands) -> bool {
+    pub(in crate::cache) fn flushes_fail(&mut self, io: &mut CacheCall) -> bool {
         let mut flushes = self.journal.group.take_flushes();
         flushes.extend(std::mem::take(&mut self.flushes).into_iter().map(|(request, _)| request));
         let fails = !flushes.is_empty();
         for request in flushes {
-            io.flush_fails(request, out);
+            io.flush_fails(request);
         }
         fails
     }

@@ -6,12 +6,11 @@ use peryton_policy::replacement::SlotIndex;
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
-    api::command::Commands,
     cache::access::{Mode, Release},
     cache::drive::CacheDrive,
     cache::map::changed::NoRecord,
     cache::map::extent::Place,
-    cache::step::CacheIo,
+    cache::step::{CacheCall, CacheIo},
 };
 
 /// The most slots that are looked at with one call, and the most clean extents that are given up.
@@ -47,7 +46,7 @@ impl CacheDrive {
         }
         self.map.withhold(from, usable);
         self.emptying = Some(Emptying { from, next: from, is_again: false, rate, goes_on_at: io.now });
-        io.due(io.now);
+        io.due_in(Nanos::ZERO);
         true
     }
 
@@ -55,7 +54,7 @@ impl CacheDrive {
     pub(in crate::cache) fn end_emptying(&mut self, io: &mut CacheIo) {
         if self.emptying.take().is_some() {
             self.map.withhold_nothing();
-            io.due(io.now);
+            io.due_in(Nanos::ZERO);
         }
     }
 
@@ -65,7 +64,7 @@ impl CacheDrive {
     }
 
     /// Goes on with the emptying, as far as rate and bounds allow.
-    pub(in crate::cache) fn go_on_emptying(&mut self, io: &mut CacheIo, out: &mut Commands) {
+    pub(in crate::cache) fn go_on_emptying(&mut self, io: &mut CacheCall) {
         let now = io.now;
         let Some(emptying) = &self.emptying else { return };
         if self.gone.any() || self.still_beyond() == 0 {
@@ -107,8 +106,8 @@ impl CacheDrive {
             }
             // Writes to an extent that is written again and again wait, so that it stays clean for long enough to be dropped.
             match can_be_held {
-                true => self.start_held_writeback(io, extent, out),
-                false => self.start_writeback(io, extent, true, out),
+                true => self.start_held_writeback(io, extent),
+                false => self.start_writeback(io, extent, true),
             }
             let time = u128::from(self.layout.extent_bytes) * 1_000_000_000 / u128::from(rate.0.max(1));
             if rate > Bytes::ZERO {

@@ -7,14 +7,14 @@ use peryton_policy::replacement::SlotIndex;
 use peryton_units::{Bytes, Op, prefetch};
 
 use crate::{
-    api::command::{Buffer, Cause, Commands, DeviceId, IoId, Request, RequestId},
+    api::command::{Buffer, Cause, DeviceId, IoId, Request, RequestId},
     api::config::WritePolicy,
     api::error::RequestError,
     cache::access::{Follow, Fragment, Mode, Part, Route, Router, Run, Then},
     cache::blocks::Blocks,
     cache::drive::CacheDrive,
     cache::ready::Ready,
-    cache::step::{CacheCommand, CacheIo, CacheStep},
+    cache::step::{CacheCall, CacheCommand, CacheStep},
     io::RequestIndex,
 };
 
@@ -30,13 +30,7 @@ impl CacheDrive {
 
     /// Carries out a read, write or discard that lies within the volume and is not empty.
     #[inline]
-    pub(in crate::cache) fn split(
-        &mut self,
-        io: &mut CacheIo,
-        request: RequestIndex,
-        asked: Request,
-        out: &mut Commands,
-    ) {
+    pub(in crate::cache) fn split(&mut self, io: &mut CacheCall, request: RequestIndex, asked: Request) {
         if self.controller.is_some() {
             self.partition_arrived(io, request, asked);
         }
@@ -56,14 +50,14 @@ impl CacheDrive {
                 is_new: true,
             };
             io.add_part(request);
-            let before = out.len();
-            let to = match self.route(io, fragment, out) {
+            let before = io.out.len();
+            let to = match self.route(io, fragment) {
                 Route::Direct(device, at, follow) => Some((device, at, follow)),
                 Route::Taken => None,
             };
-            if !run.as_mut().is_some_and(|run| self.continues(io, run, fragment, to, out)) {
+            if !run.as_mut().is_some_and(|run| self.continues(io, run, fragment, to)) {
                 if let Some(run) = run {
-                    self.issue_before(io, run, before, out);
+                    self.issue_before(io, run, before);
                 }
                 let len = Bytes(u64::from(len));
                 run = to.map(|(device, at, follow)| Run { fragment, device, at, len, extents: 1, follow });
@@ -73,7 +67,7 @@ impl CacheDrive {
             within = 0;
         }
         if let Some(run) = run {
-            self.issue(io, run, out);
+            self.issue(io, run);
         }
     }
 
@@ -81,7 +75,7 @@ impl CacheDrive {
     /// nothing is under way. All blocks that a write to a cache touches must be dirty already. The effect is that of [`CacheDrive::submit`].
     /// Returns false, having done nothing, for any other request. The request must lie within the volume.
     #[inline(always)]
-    pub(crate) fn try_hit_map(&mut self, io: &mut CacheIo, id: RequestId, asked: Request, out: &mut Commands) -> bool {
+    pub(crate) fn try_hit_map(&mut self, io: &mut CacheCall, id: RequestId, asked: Request) -> bool {
         let (extent, within) = self.layout.split(asked.offset);
         let in_one = asked.len > Bytes::ZERO && u64::from(within) + asked.len.0 <= self.layout.extent_bytes;
         let plain = match asked.op {
@@ -126,8 +120,8 @@ impl CacheDrive {
         let buffer = Buffer::Request { id, offset: Bytes::ZERO };
         let purpose = CacheStep::Host { request, first_extent: extent, count: 1, follow: Follow::NOTHING };
         match asked.op {
-            Op::Write => io.write((device, at), asked.len, buffer, purpose, Cause::Host, out),
-            _ => io.read((device, at), asked.len, buffer, purpose, Cause::Host, out),
+            Op::Write => io.write((device, at), asked.len, buffer, purpose, Cause::Host),
+            _ => io.read((device, at), asked.len, buffer, purpose, Cause::Host),
         }
         true
     }
@@ -137,10 +131,9 @@ impl CacheDrive {
     #[inline(always)]
     pub(crate) fn try_end_plain(
         &mut self,
-        io: &mut CacheIo,
+        io: &mut CacheCall,
         id: IoId,
         (request, extent): (RequestIndex, u32),
-        out: &mut Commands,
     ) -> bool {
         let entry = self.map.entry_mut(extent);
         if entry.is_lost() || entry.moving().is_some() || self.controller.is_some() {
@@ -149,7 +142,7 @@ impl CacheDrive {
         assert!(entry.in_flight > 0, "an access to extent {extent} ended twice");
         entry.in_flight -= 1;
         io.finish_plain(id);
-        io.part_done_in_line(request, Ok(()), out);
+        io.part_done(request, Ok(()));
         true
     }
 
@@ -168,29 +161,29 @@ impl CacheDrive {
     }
 
     /// Routes a fragment that has waited.
-    pub(in crate::cache) fn resume(&mut self, io: &mut CacheIo, fragment: Fragment, out: &mut Commands) {
+    pub(in crate::cache) fn resume(&mut self, io: &mut CacheCall, fragment: Fragment) {
         let fragment = Fragment { is_new: false, ..fragment };
-        let route = self.route(io, fragment, out);
-        self.carry_out(io, fragment, route, out);
+        let route = self.route(io, fragment);
+        self.carry_out(io, fragment, route);
     }
 
     #[inline]
-    fn route(&mut self, io: &mut CacheIo, fragment: Fragment, out: &mut Commands) -> Route {
+    fn route(&mut self, io: &mut CacheCall, fragment: Fragment) -> Route {
         let extent = self.map.entry(fragment.extent);
         if let Some(index) = extent.moving() {
-            if self.blocked_by_move(io, index, fragment, out) {
+            if self.blocked_by_move(io, index, fragment) {
                 return Route::Taken;
             }
         } else if extent.is_lost()
-            && let Some(route) = self.route_lost(io, fragment, out)
+            && let Some(route) = self.route_lost(io, fragment)
         {
             return route;
         }
         match self.router {
-            Router::Tiering => self.route_tiering(io, fragment, out),
-            Router::Caching => self.route_caching(io, fragment, out),
-            Router::Partitioned => self.route_partitioned(io, fragment, out),
-            Router::Degraded => self.route_degraded(io, fragment, out),
+            Router::Tiering => self.route_tiering(io, fragment),
+            Router::Caching => self.route_caching(io, fragment),
+            Router::Partitioned => self.route_partitioned(io, fragment),
+            Router::Degraded => self.route_degraded(io, fragment),
         }
     }
 
@@ -198,11 +191,10 @@ impl CacheDrive {
     #[inline]
     fn continues(
         &mut self,
-        io: &mut CacheIo,
+        io: &mut CacheCall,
         run: &mut Run,
         fragment: Fragment,
         to: Option<(DeviceId, Bytes, Follow)>,
-        out: &mut Commands,
     ) -> bool {
         let Some((device, at, follow)) = to else { return false };
         let continues = (device, at) == (run.device, run.at + run.len)
@@ -213,7 +205,7 @@ impl CacheDrive {
             run.len += Bytes(u64::from(fragment.len));
             run.extents += 1;
             // One command answers both fragments, so the later one's part ends here.
-            io.part_done(fragment.request, Ok(()), out);
+            io.part_done(fragment.request, Ok(()));
         }
         continues
     }
@@ -221,11 +213,11 @@ impl CacheDrive {
     /// Issues a run before the commands from `before` on. These belong to a fragment behind the run; a disk that got
     /// them first would serve the run a turn later.
     #[inline]
-    fn issue_before(&mut self, io: &mut CacheIo, run: Run, before: usize, out: &mut Commands) {
-        let behind = out.len() - before;
-        self.issue(io, run, out);
+    fn issue_before(&mut self, io: &mut CacheCall, run: Run, before: usize) {
+        let behind = io.out.len() - before;
+        self.issue(io, run);
         if behind > 0 {
-            out[before..].rotate_left(behind);
+            io.out[before..].rotate_left(behind);
         }
     }
 
@@ -233,26 +225,25 @@ impl CacheDrive {
     #[inline]
     pub(crate) fn host_done(
         &mut self,
-        io: &mut CacheIo,
+        io: &mut CacheCall,
         command: &CacheCommand,
         (request, first, count): (RequestIndex, u32, u32),
         (failed, follow): (bool, Follow),
-        out: &mut Commands,
     ) {
         if failed && command.op == Op::Read && self.mode == Mode::Caching && command.device == self.layout.fast {
             debug_assert_eq!(follow, Follow::NOTHING, "something follows only what was read or written at origin");
-            self.read_origin_instead(io, command, (request, first, count), out);
+            self.read_origin_instead(io, command, (request, first, count));
             return;
         }
         let is_in_doubt = command.op == Op::Read && !self.doubts.is_empty() && self.may_be_lost(first, count);
         if follow != Follow::NOTHING {
-            self.follow(io, command, (request, first, count), (follow, failed || is_in_doubt), out);
+            self.follow(io, command, (request, first, count), (follow, failed || is_in_doubt));
         }
         if is_in_doubt {
-            return self.read_again(io, command, (request, first, count), out);
+            return self.read_again(io, command, (request, first, count));
         }
         let result = if failed { Err(RequestError::Device) } else { Ok(()) };
-        io.part_done(request, result, out);
+        io.part_done(request, result);
         for extent in first..first + count {
             if self.map.entry(extent).is_lost() && !failed {
                 self.found_again(io, extent, command);
@@ -264,16 +255,15 @@ impl CacheDrive {
     /// Carries out the work that follows an access, part by part. `is_void`: the access has failed, or is repeated.
     fn follow(
         &mut self,
-        io: &mut CacheIo,
+        io: &mut CacheCall,
         command: &CacheCommand,
         (request, first, count): (RequestIndex, u32, u32),
         (mut follow, is_void): (Follow, bool),
-        out: &mut Commands,
     ) {
         for part in self.parts_of(command, (first, count)) {
             while let Some(then) = self.follows.take(&mut follow, part.extent) {
                 match then {
-                    Then::Feed(index) => self.feed(index, &part, is_void, out),
+                    Then::Feed(index) => self.feed(index, &part, is_void, io.out),
                     // The whole is read again.
                     Then::Overlay(_) if is_void => {}
                     Then::Overlay(blocks) => self.read_over(io, part.read_by(request, command.len), blocks),
@@ -288,10 +278,9 @@ impl CacheDrive {
     #[cold]
     fn read_again(
         &mut self,
-        io: &mut CacheIo,
+        io: &mut CacheCall,
         command: &CacheCommand,
         (request, first, count): (RequestIndex, u32, u32),
-        out: &mut Commands,
     ) {
         for part in self.parts_of(command, (first, count)) {
             let extent = part.extent;
@@ -299,33 +288,32 @@ impl CacheDrive {
             self.access_ended(extent);
             self.ready.push(Ready::Access(part.read_by(request, command.len)));
         }
-        io.part_done(request, Ok(()), out);
+        io.part_done(request, Ok(()));
     }
 
     /// Handles a read that the cache failed: clean extents are read from their origins; for a dirty one the request
     /// fails.
     fn read_origin_instead(
         &mut self,
-        io: &mut CacheIo,
+        io: &mut CacheCall,
         command: &CacheCommand,
         (request, first, count): (RequestIndex, u32, u32),
-        out: &mut Commands,
     ) {
         for Part { extent, within, len, buffer } in self.parts_of(command, (first, count)) {
             let within = u64::from(within);
             let entry = self.map.entry(extent);
             if (self.is_newer(extent, within, len.0) || entry.is_lost()) && !mutation::is(Mutation::ReadOldOrigin) {
                 io.add_part(request);
-                io.part_done(request, Err(RequestError::Device), out);
+                io.part_done(request, Err(RequestError::Device));
                 self.access_ended(extent);
             } else {
                 io.add_part(request);
                 let origin = self.origin_of(extent);
                 let (device, at) = self.layout.at(origin);
                 let purpose = CacheStep::Host { request, first_extent: extent, count: 1, follow: Follow::NOTHING };
-                io.read((device, at + Bytes(within)), len, buffer, purpose, Cause::Host, out);
+                io.read((device, at + Bytes(within)), len, buffer, purpose, Cause::Host);
             }
         }
-        io.part_done(request, Ok(()), out);
+        io.part_done(request, Ok(()));
     }
 }

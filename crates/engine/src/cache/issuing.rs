@@ -4,13 +4,13 @@ use peryton_policy::{ReplacementPolicy, replacement::SlotIndex};
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
-    api::command::{Buffer, Cause, Commands},
+    api::command::{Buffer, Cause},
     cache::access::{Follow, Fragment, Part, Route, Run},
     cache::drive::CacheDrive,
     cache::map::extent::Place,
     cache::movers::table::Phase,
     cache::ready::Ready,
-    cache::step::{CacheCommand, CacheIo, CacheStep},
+    cache::step::{CacheCall, CacheCommand, CacheIo, CacheStep},
 };
 
 impl CacheDrive {
@@ -60,7 +60,7 @@ impl CacheDrive {
     }
 
     #[inline]
-    pub(in crate::cache) fn issue(&mut self, io: &mut CacheIo, run: Run, out: &mut Commands) {
+    pub(in crate::cache) fn issue(&mut self, io: &mut CacheCall, run: Run) {
         let Run { fragment, device, at, len, extents, follow } = run;
         if device == self.layout.slow {
             self.cleaner.slow_used = io.now;
@@ -69,9 +69,9 @@ impl CacheDrive {
         let purpose = CacheStep::Host { request, first_extent: first, count, follow };
         let buffer = Buffer::Request { id: io.id_of(request), offset: fragment.offset };
         match fragment.op {
-            Op::Read => io.read((device, at), len, buffer, purpose, Cause::Host, out),
-            Op::Write => io.write((device, at), len, buffer, purpose, Cause::Host, out),
-            Op::Discard => io.discard((device, at), len, purpose, out),
+            Op::Read => io.read((device, at), len, buffer, purpose, Cause::Host),
+            Op::Write => io.write((device, at), len, buffer, purpose, Cause::Host),
+            Op::Discard => io.discard((device, at), len, purpose),
             Op::Flush => unreachable!("a flush has no range to cut"),
         }
     }
@@ -148,10 +148,10 @@ impl CacheDrive {
         self.piece(fragment, run)
     }
 
-    pub(in crate::cache) fn carry_out(&mut self, io: &mut CacheIo, piece: Fragment, route: Route, out: &mut Commands) {
+    pub(in crate::cache) fn carry_out(&mut self, io: &mut CacheCall, piece: Fragment, route: Route) {
         if let Route::Direct(device, at, follow) = route {
             let len = Bytes(u64::from(piece.len));
-            self.issue(io, Run { fragment: piece, device, at, len, extents: 1, follow }, out);
+            self.issue(io, Run { fragment: piece, device, at, len, extents: 1, follow });
         }
     }
 
@@ -186,18 +186,12 @@ impl CacheDrive {
         if self.gone.slow { all & !masks.valid() } else { masks.lost() }
     }
 
-    pub(in crate::cache) fn zero_copy(
-        &mut self,
-        io: &mut CacheIo,
-        fragment: Fragment,
-        place: Place,
-        out: &mut Commands,
-    ) {
+    pub(in crate::cache) fn zero_copy(&mut self, io: &mut CacheCall, fragment: Fragment, place: Place) {
         let entry = self.map.entry_mut(fragment.extent);
         entry.access(io.now);
         entry.in_flight += 1;
         self.allocating_writes += 1;
         let purpose = CacheStep::Allocating { request: fragment.request, extent: fragment.extent };
-        io.zero(self.layout.at(place), Bytes(u64::from(fragment.len)), purpose, out);
+        io.zero(self.layout.at(place), Bytes(u64::from(fragment.len)), purpose);
     }
 }

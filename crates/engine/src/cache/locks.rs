@@ -5,12 +5,11 @@ use peryton_format::mutation::{self, Mutation};
 use peryton_units::Op;
 
 use crate::{
-    api::command::Commands,
     api::config::WritePolicy,
     cache::access::Fragment,
     cache::drive::CacheDrive,
     cache::movers::table::{Kind, Phase},
-    cache::step::CacheIo,
+    cache::step::{CacheCall, CacheIo},
 };
 
 /// The part of its extent that a move holds.
@@ -115,13 +114,7 @@ fn verdict(held: Held, asked: Asked, beside: Beside) -> Verdict {
 impl CacheDrive {
     /// Whether a fragment must wait for the move under way for its extent, or was served by it. Otherwise the fragment
     /// proceeds, and a move that it disturbs is cancelled.
-    pub(in crate::cache) fn blocked_by_move(
-        &mut self,
-        io: &mut CacheIo,
-        index: u32,
-        fragment: Fragment,
-        out: &mut Commands,
-    ) -> bool {
+    pub(in crate::cache) fn blocked_by_move(&mut self, io: &mut CacheCall, index: u32, fragment: Fragment) -> bool {
         let row = &self.moves[index];
         let held = Held {
             kind: row.kind,
@@ -143,11 +136,11 @@ impl CacheDrive {
         let row = &mut self.moves[index];
         match verdict {
             Verdict::FromBuffer => {
-                Self::copy_from_move(io, row.buffer, fragment, out);
+                Self::copy_from_move(io, row.buffer, fragment);
                 // Data that are in memory alone do not survive the process, so a read of them is answered when the device has them.
                 match row.ram_dirty && self.map.keeps_changed() {
                     true => row.answers.push(fragment.request),
-                    false => io.part_done(fragment.request, Ok(()), out),
+                    false => io.part_done(fragment.request, Ok(())),
                 }
             }
             Verdict::Waits => {

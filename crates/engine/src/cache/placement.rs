@@ -13,7 +13,7 @@ use peryton_units::{Bytes, Nanos};
 
 use crate::{
     api::cleaning::CleaningReport,
-    api::command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
+    api::command::{Buffers, DeviceId, IoId, Request, RequestId},
     api::config::{Tuning, WritePolicy},
     api::error::{DeviceError, OpenError, ReadmitError, RequestError, TuningError},
     api::location::{Location, Losses, MapPart, Origin, Source},
@@ -24,7 +24,7 @@ use crate::{
     cache::blocks::{Blocks, runs},
     cache::drive::CacheDrive,
     cache::layout::CacheLayout,
-    cache::step::{CacheCommand, CacheIo, CacheStep},
+    cache::step::{CacheCall, CacheCommand, CacheIo, CacheStep},
     cache::tuner::Tuner,
     io::RequestIndex,
     placement::PlacementOps,
@@ -48,19 +48,19 @@ impl PlacementOps for CacheDrive {
     }
 
     #[inline(always)]
-    fn try_hit(&mut self, io: &mut CacheIo, id: RequestId, request: Request, out: &mut Commands) -> bool {
-        self.try_hit_map(io, id, request, out)
+    fn try_hit(&mut self, io: &mut CacheCall, id: RequestId, request: Request) -> bool {
+        self.try_hit_map(io, id, request)
     }
 
-    fn submit(&mut self, io: &mut CacheIo, request: RequestIndex, asked: Request, out: &mut Commands) {
-        self.split(io, request, asked, out);
-        self.go_on(io, out);
+    fn submit(&mut self, io: &mut CacheCall, request: RequestIndex, asked: Request) {
+        self.split(io, request, asked);
+        self.go_on(io);
     }
 
-    fn flush(&mut self, io: &mut CacheIo, request: RequestIndex, out: &mut Commands) {
+    fn flush(&mut self, io: &mut CacheCall, request: RequestIndex) {
         io.add_part(request);
-        self.flush_host(io, request, out);
-        self.go_on(io, out);
+        self.flush_host(io, request);
+        self.go_on(io);
     }
 
     fn answered(&mut self, io: &mut CacheIo) {
@@ -68,40 +68,38 @@ impl PlacementOps for CacheDrive {
     }
 
     #[inline(always)]
-    fn try_complete_plain(&mut self, io: &mut CacheIo, id: IoId, step: CacheStep, out: &mut Commands) -> bool {
+    fn try_complete_plain(&mut self, io: &mut CacheCall, id: IoId, step: CacheStep) -> bool {
         let CacheStep::Host { request, first_extent: first, count: 1, follow: Follow::NOTHING } = step else {
             return false;
         };
-        self.try_end_plain(io, id, (request, first), out)
+        self.try_end_plain(io, id, (request, first))
     }
 
     #[inline]
-    fn step(&mut self, io: &mut CacheIo, step: CacheStep, command: &CacheCommand, failed: bool, out: &mut Commands) {
+    fn step(&mut self, io: &mut CacheCall, step: CacheStep, command: &CacheCommand, failed: bool) {
         self.partition_served(io.now, command);
         match step {
             CacheStep::Host { request, first_extent: first, count, follow: Follow::PAST } => {
                 let result = if failed { Err(RequestError::Device) } else { Ok(()) };
                 for extent in first..first + count {
-                    self.past_done(io, extent, request, failed, out);
+                    self.past_done(io, extent, request, failed);
                 }
-                io.part_done(request, result, out);
+                io.part_done(request, result);
             }
             CacheStep::Host { request, first_extent: first, count, follow } => {
-                self.host_done(io, command, (request, first, count), (failed, follow), out);
+                self.host_done(io, command, (request, first, count), (failed, follow));
             }
-            CacheStep::Allocating { request, extent } => {
-                self.allocating_done(io, command, (request, extent), failed, out)
-            }
-            CacheStep::Through { write } => self.through_step(io, write, command.device, failed, out),
-            CacheStep::Run { run, first, count } => self.run_was_written(io, (run, first, count), failed, out),
-            CacheStep::Move { index } => self.move_step(io, index, failed, out),
+            CacheStep::Allocating { request, extent } => self.allocating_done(io, command, (request, extent), failed),
+            CacheStep::Through { write } => self.through_step(io, write, command.device, failed),
+            CacheStep::Run { run, first, count } => self.run_was_written(io, (run, first, count), failed),
+            CacheStep::Move { index } => self.move_step(io, index, failed),
             CacheStep::Missing { index } => self.missing_was_read(index, failed),
-            CacheStep::Commit => self.commit_step(io, failed, out),
+            CacheStep::Commit => self.commit_step(io, failed),
             CacheStep::Snapshot => self.snapshot_step(io, failed),
-            CacheStep::Checkpoint => self.checkpoint_step(io, command.device, failed, out),
+            CacheStep::Checkpoint => self.checkpoint_step(io, command.device, failed),
             CacheStep::Discarded { place } => self.place_discarded(place),
         }
-        self.go_on(io, out);
+        self.go_on(io);
     }
 
     fn encode(&self, _: &CacheIo, command: &CacheCommand, step: CacheStep, into: &mut [u8], _: Option<&dyn Buffers>) {
@@ -111,17 +109,17 @@ impl PlacementOps for CacheDrive {
         }
     }
 
-    fn tick(&mut self, io: &mut CacheIo, out: &mut Commands) {
-        self.timers(io, out);
-        self.tune(io, out);
-        self.go_on(io, out);
+    fn tick(&mut self, io: &mut CacheCall) {
+        self.timers(io);
+        self.tune(io);
+        self.go_on(io);
     }
 
     fn check(&self, tuning: &Tuning) -> Result<(), TuningError> {
         self.layout.check(self.mode, tuning)
     }
 
-    fn retuned(&mut self, io: &mut CacheIo, before: &Tuning, out: &mut Commands) {
+    fn retuned(&mut self, io: &mut CacheCall, before: &Tuning) {
         // The search starts again from the settings that the user has just given.
         let tuner = Tuner::new(&self.placement, &io.tuning);
         let earlier = std::mem::replace(&mut self.tuner, tuner);
@@ -132,8 +130,8 @@ impl PlacementOps for CacheDrive {
             io.redundant_devices = 0;
             self.set_never_dirty(false);
         }
-        self.settings_changed(io, before, out);
-        self.go_on(io, out);
+        self.settings_changed(io, before);
+        self.go_on(io);
     }
 
     fn statistics_reset(&mut self, io: &mut CacheIo, before: &Stats) {
@@ -149,9 +147,9 @@ impl PlacementOps for CacheDrive {
         self.buffer_count.max(tuning.max_moves + 1)
     }
 
-    fn write_all_back(&mut self, io: &mut CacheIo, out: &mut Commands) {
-        self.write_back_all(io, out);
-        self.go_on(io, out);
+    fn write_all_back(&mut self, io: &mut CacheCall) {
+        self.write_back_all(io);
+        self.go_on(io);
     }
 
     fn dirty_left(&self) -> u64 {
@@ -255,28 +253,28 @@ impl PlacementOps for CacheDrive {
         Bytes(u64::from(self.still_beyond()) * self.layout.extent_bytes)
     }
 
-    fn flush_failed(&mut self, io: &mut CacheIo, device: DeviceId, out: &mut Commands) {
+    fn flush_failed(&mut self, io: &mut CacheCall, device: DeviceId) {
         self.doubt(io, device);
-        self.go_on(io, out);
+        self.go_on(io);
     }
 
-    fn fail_flushes(&mut self, io: &mut CacheIo, out: &mut Commands) {
-        self.flushes_fail(io, out);
+    fn fail_flushes(&mut self, io: &mut CacheCall) {
+        self.flushes_fail(io);
     }
 
-    fn fence(&mut self, io: &mut CacheIo, device: DeviceId, out: &mut Commands) -> bool {
+    fn fence(&mut self, io: &mut CacheCall, device: DeviceId) -> bool {
         let may_be_lost = self.device_died(io, device);
-        self.go_on(io, out);
+        self.go_on(io);
         may_be_lost
     }
 
-    fn is_ready_to_fence(&mut self, io: &mut CacheIo, out: &mut Commands) -> bool {
-        self.journal.is_ready_to_fence(io, out)
+    fn is_ready_to_fence(&mut self, io: &mut CacheCall) -> bool {
+        self.journal.is_ready_to_fence(io)
     }
 
-    fn fence_is_durable(&mut self, io: &mut CacheIo, out: &mut Commands) {
-        self.go_on_without(io, out);
-        self.go_on(io, out);
+    fn fence_is_durable(&mut self, io: &mut CacheCall) {
+        self.go_on_without(io);
+        self.go_on(io);
     }
 
     fn without(&mut self, _: &CacheIo, device: DeviceId) -> bool {
@@ -374,7 +372,7 @@ impl CacheDrive {
     }
 
     /// Lets hill climbing change settings, if the tuning asks for it.
-    fn tune(&mut self, io: &mut CacheIo, out: &mut Commands) {
+    fn tune(&mut self, io: &mut CacheCall) {
         let Some(tuner) = &mut self.tuner else { return };
         if !tuner.is_due(io) {
             return;
@@ -382,7 +380,7 @@ impl CacheDrive {
         let counted = counted(&io.stats, self.layout.fast);
         let before = io.tuning.clone();
         if tuner.tick(io, counted) {
-            self.settings_changed(io, &before, out);
+            self.settings_changed(io, &before);
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::{api::command::Commands, cache::access::Fragment, cache::drive::CacheDrive, cache::step::CacheIo};
+use crate::{cache::access::Fragment, cache::drive::CacheDrive, cache::step::CacheCall};
 
 /// Something that waited and may go on.
 #[derive(Clone, Copy, Debug)]
@@ -61,28 +61,28 @@ impl ReadyQueue {
 impl CacheDrive {
     /// Carries out ready work, until none is left.
     #[inline]
-    pub(in crate::cache) fn go_on(&mut self, io: &mut CacheIo, out: &mut Commands) {
+    pub(in crate::cache) fn go_on(&mut self, io: &mut CacheCall) {
         if !self.ready.is_empty() {
-            self.carry_out_ready(io, out);
+            self.carry_out_ready(io);
         }
     }
 
     #[inline(never)]
-    fn carry_out_ready(&mut self, io: &mut CacheIo, out: &mut Commands) {
+    fn carry_out_ready(&mut self, io: &mut CacheCall) {
         loop {
             if let Some(ready) = self.ready.queue.pop_front() {
                 match ready {
-                    Ready::Access(fragment) => self.resume(io, fragment, out),
-                    Ready::Drained(index) => self.drained(io, index, out),
-                    Ready::Committed(index) => self.move_committed(io, index, out),
-                    Ready::Step(index, failed) => self.move_step(io, index, failed, out),
+                    Ready::Access(fragment) => self.resume(io, fragment),
+                    Ready::Drained(index) => self.drained(io, index),
+                    Ready::Committed(index) => self.move_committed(io, index),
+                    Ready::Step(index, failed) => self.move_step(io, index, failed),
                 }
             } else if std::mem::take(&mut self.ready.place_freed) {
                 self.serve_allocation_waiters();
             } else if std::mem::take(&mut self.ready.move_ended) {
-                self.after_moves(io, out);
+                self.after_moves(io);
             } else if std::mem::take(&mut self.ready.commit) {
-                self.commit(io, true, out);
+                self.commit(io, true);
             } else {
                 return;
             }
@@ -90,15 +90,15 @@ impl CacheDrive {
     }
 
     /// A move has ended: flushes, room and cleaning may have waited for it.
-    fn after_moves(&mut self, io: &mut CacheIo, out: &mut Commands) {
-        self.release_flushes(io, out);
-        self.go_on_after_doubts(io, out);
+    fn after_moves(&mut self, io: &mut CacheCall) {
+        self.release_flushes(io);
+        self.go_on_after_doubts(io);
         if self.making_room {
-            self.make_room(io, out);
+            self.make_room(io);
         }
-        self.go_on_emptying(io, out);
+        self.go_on_emptying(io);
         if self.map.dirty().count() > 0 {
-            self.clean(io, out);
+            self.clean(io);
         }
         if self.journal.commit_is_full() {
             self.ready.commit();

@@ -5,10 +5,9 @@ use peryton_policy::replacement::SlotIndex;
 use peryton_units::{Nanos, prefetch};
 
 use crate::{
-    api::command::Commands,
     cache::access::{Mode, Release},
     cache::drive::CacheDrive,
-    cache::step::CacheIo,
+    cache::step::{CacheCall, CacheIo},
 };
 
 /// The most dirty evictions in flight for promotions that need a slot immediately.
@@ -22,12 +21,7 @@ const AS_THEY_COME: u32 = 16;
 impl CacheDrive {
     /// Reserves a slot for an extent that is to be promoted.
     #[inline(always)]
-    pub(in crate::cache) fn slot_for_promotion(
-        &mut self,
-        io: &mut CacheIo,
-        extent: u32,
-        out: &mut Commands,
-    ) -> Option<SlotIndex> {
+    pub(in crate::cache) fn slot_for_promotion(&mut self, io: &mut CacheCall, extent: u32) -> Option<SlotIndex> {
         if self.gone.any() {
             return None;
         }
@@ -36,9 +30,9 @@ impl CacheDrive {
             // With HT 0, a clean victim is dropped when its slot is needed, which costs no I/O. Otherwise victims
             // leave in the background.
             let on_demand = self.mode == Mode::Caching && io.tuning.demotion_high == 0;
-            if !on_demand || !self.drop_one(io, out) {
+            if !on_demand || !self.drop_one(io) {
                 self.making_room = true;
-                self.make_room(io, out);
+                self.make_room(io);
             }
         }
         self.reserve_slot(extent)
@@ -46,12 +40,12 @@ impl CacheDrive {
 
     /// Drops the first clean extent that the policy chooses. The dirty extents that it chooses before that are evicted
     /// in the background, so that they are not chosen again.
-    fn drop_one(&mut self, io: &mut CacheIo, out: &mut Commands) -> bool {
+    fn drop_one(&mut self, io: &mut CacheCall) -> bool {
         loop {
             let may_write_back = self.demoting < MOST_LEAVING && self.copying < io.tuning.max_moves;
             let Some(victim) = self.victim(io, !may_write_back) else { return false };
             let clean = !self.map.entry(victim).is_dirty();
-            self.evict(io, victim, out);
+            self.evict(io, victim);
             if clean {
                 return true;
             }
@@ -90,17 +84,17 @@ impl CacheDrive {
 
     /// Starts as many demotions or evictions as LT, HT and MCML ask for.
     #[inline(always)]
-    pub(in crate::cache) fn make_room(&mut self, io: &mut CacheIo, out: &mut Commands) {
+    pub(in crate::cache) fn make_room(&mut self, io: &mut CacheCall) {
         let (low, high) = (io.tuning.demotion_low, io.tuning.demotion_high);
         self.making_room |= high > 0 && self.free_soon() <= low;
         if self.making_room {
-            self.start_leaving(io, out);
+            self.start_leaving(io);
         }
     }
 
     /// Starts these demotions or evictions, if room is to be made.
     #[inline(never)]
-    fn start_leaving(&mut self, io: &mut CacheIo, out: &mut Commands) {
+    fn start_leaving(&mut self, io: &mut CacheCall) {
         let high = io.tuning.demotion_high;
         if io.rests || self.gone.any() {
             return;
@@ -125,9 +119,9 @@ impl CacheDrive {
                 return;
             };
             let left = match self.mode {
-                Mode::Tiering => self.demote(io, victim, out),
+                Mode::Tiering => self.demote(io, victim),
                 Mode::Caching => {
-                    self.evict(io, victim, out);
+                    self.evict(io, victim);
                     true
                 }
             };
@@ -138,10 +132,10 @@ impl CacheDrive {
         self.making_room = false;
     }
 
-    fn demote(&mut self, io: &mut CacheIo, victim: u32, out: &mut Commands) -> bool {
+    fn demote(&mut self, io: &mut CacheCall, victim: u32) -> bool {
         match self.map.take_slow() {
             Some(to) => {
-                self.start_demotion(io, victim, to, out);
+                self.start_demotion(io, victim, to);
                 true
             }
             None => {
@@ -157,10 +151,10 @@ impl CacheDrive {
         }
     }
 
-    pub(in crate::cache) fn evict(&mut self, io: &mut CacheIo, victim: u32, out: &mut Commands) {
+    pub(in crate::cache) fn evict(&mut self, io: &mut CacheCall, victim: u32) {
         let entry = self.map.entry(victim);
         if entry.is_dirty() {
-            self.start_dirty_eviction(io, victim, out);
+            self.start_dirty_eviction(io, victim);
         } else {
             io.stats.moves.demotions += 1;
             self.drop_clean(io, victim, Release::Evicted);

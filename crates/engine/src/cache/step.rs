@@ -50,4 +50,5 @@ impl io::Step for CacheStep {
 
 /// The I/O state of such a drive.
 pub(crate) type CacheIo = io::Io<CacheStep>;
+pub(crate) type CacheCall<'a> = io::Call<'a, CacheStep>;
 pub(crate) type CacheCommand = io::InFlight<CacheStep>;

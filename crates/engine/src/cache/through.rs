@@ -7,14 +7,14 @@ use peryton_policy::replacement::SlotIndex;
 use peryton_units::Bytes;
 
 use crate::{
-    api::command::{Buffer, Cause, Commands, DeviceId},
+    api::command::{Buffer, Cause, DeviceId},
     api::config::WritePolicy,
     api::error::RequestError,
     cache::access::{Fragment, ThroughWrite},
     cache::drive::CacheDrive,
     cache::map::extent::Place,
     cache::movers::table::Drained,
-    cache::step::{CacheIo, CacheStep},
+    cache::step::{CacheCall, CacheStep},
 };
 
 fn overlap(a: &Fragment, b: &Fragment) -> bool {
@@ -22,13 +22,7 @@ fn overlap(a: &Fragment, b: &Fragment) -> bool {
 }
 
 impl CacheDrive {
-    pub(in crate::cache) fn write_through(
-        &mut self,
-        io: &mut CacheIo,
-        fragment: Fragment,
-        slot: SlotIndex,
-        out: &mut Commands,
-    ) {
+    pub(in crate::cache) fn write_through(&mut self, io: &mut CacheCall, fragment: Fragment, slot: SlotIndex) {
         // The host's queue depth bounds the length of this list.
         if self.map.entry(fragment.extent).in_flight > 0
             && let Some(write) =
@@ -55,7 +49,7 @@ impl CacheDrive {
             let (device, at) = self.layout.at(*place);
             let at = at + Bytes(u64::from(fragment.within));
             let len = Bytes(u64::from(fragment.len));
-            io.write((device, at), len, buffer, CacheStep::Through { write }, Cause::Host, out);
+            io.write((device, at), len, buffer, CacheStep::Through { write }, Cause::Host);
         }
     }
 
@@ -64,14 +58,7 @@ impl CacheDrive {
         self.through_in_flight.iter().any(|write| self.through[*write].fragment.extent == extent)
     }
 
-    pub(crate) fn through_step(
-        &mut self,
-        io: &mut CacheIo,
-        write: u32,
-        device: DeviceId,
-        failed: bool,
-        out: &mut Commands,
-    ) {
+    pub(crate) fn through_step(&mut self, io: &mut CacheCall, write: u32, device: DeviceId, failed: bool) {
         let row = &mut self.through[write];
         row.pending -= 1;
         if device == self.layout.fast {
@@ -86,18 +73,11 @@ impl CacheDrive {
         let waiters = std::mem::take(&mut row.waiters);
         self.through.remove(write);
         self.through_in_flight.retain(|other| *other != write);
-        self.through_ended(io, fragment, fast_failed, slow_failed, out);
+        self.through_ended(io, fragment, fast_failed, slow_failed);
         self.ready.accesses(waiters);
     }
 
-    fn through_ended(
-        &mut self,
-        io: &mut CacheIo,
-        fragment: Fragment,
-        fast_failed: bool,
-        slow_failed: bool,
-        out: &mut Commands,
-    ) {
+    fn through_ended(&mut self, io: &mut CacheCall, fragment: Fragment, fast_failed: bool, slow_failed: bool) {
         let result = if slow_failed { Err(RequestError::Device) } else { Ok(()) };
         if !fast_failed {
             self.wrote_through(io, fragment.extent);
@@ -118,14 +98,14 @@ impl CacheDrive {
         let all_newer = touched & masks.valid() & !masks.differs_from_origin() == 0;
         if !fast_failed && !slow_failed || entry.place().is_none() {
             // The copy was lost with its device, and the origin is valid.
-            io.part_done(fragment.request, result, out);
+            io.part_done(fragment.request, result);
         } else if self.gone.slow {
             // The device of the origin is gone, so the copy is the valid one.
             let result = if fast_failed { Err(RequestError::Device) } else { Ok(()) };
-            io.part_done(fragment.request, result, out);
+            io.part_done(fragment.request, result);
         } else if entry.is_dirty() && all_newer {
             // Only the copy is complete: it stays, and the write fails.
-            io.part_done(fragment.request, Err(RequestError::Device), out);
+            io.part_done(fragment.request, Err(RequestError::Device));
         } else if let Some(index) = entry.moving() {
             // Another operation is about to detach the copy; the write is repeated after that.
             debug_assert!(entry.place().is_some());

@@ -4,30 +4,29 @@ use peryton_policy::{ReplacementPolicy, replacement::SlotIndex};
 use peryton_units::Nanos;
 
 use crate::{
-    api::command::Commands,
     api::config::Tuning,
     cache::drive::{CacheDrive, new_gate, new_policy},
-    cache::step::CacheIo,
+    cache::step::CacheCall,
 };
 
 impl CacheDrive {
-    pub(in crate::cache) fn timers(&mut self, io: &mut CacheIo, out: &mut Commands) {
+    pub(in crate::cache) fn timers(&mut self, io: &mut CacheCall) {
         // Asked in any case: during the pause after a failure, the call requests a timer for the end of the pause.
         let is_due = self.journal.commit_is_due(io);
         if is_due || self.journal.commit_is_full() {
-            self.commit(io, true, out);
+            self.commit(io, true);
         }
         if self.making_room {
-            self.make_room(io, out);
+            self.make_room(io);
         }
-        self.go_on_emptying(io, out);
-        self.clean(io, out);
-        self.tick_partition(io, out);
-        self.tick_warm(io, out);
+        self.go_on_emptying(io);
+        self.clean(io);
+        self.tick_partition(io);
+        self.tick_warm(io);
     }
 
     /// Adapts the drive after the tuning in `io` has changed.
-    pub(in crate::cache) fn settings_changed(&mut self, io: &mut CacheIo, before: &Tuning, out: &mut Commands) {
+    pub(in crate::cache) fn settings_changed(&mut self, io: &mut CacheCall, before: &Tuning) {
         if io.tuning.replacement != before.replacement {
             self.warm.abandon();
             self.policy = new_policy(&self.layout, &io.tuning);
@@ -55,8 +54,8 @@ impl CacheDrive {
         }
         self.bound_dirty(io);
         self.apply_units(io);
-        io.due(io.now);
-        self.make_room(io, out);
-        self.clean(io, out);
+        io.due_in(Nanos::ZERO);
+        self.make_room(io);
+        self.clean(io);
     }
 }

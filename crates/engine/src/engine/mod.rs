@@ -394,7 +394,7 @@ impl Engine {
         let AnyDrive::Log(drive) = &mut self.drive else { return };
         let from = out.len();
         drive.io.advance(now);
-        drive.placed.host_dropped(&mut drive.io, range, out);
+        drive.placed.host_dropped(&mut drive.io.call(out), range);
         drive.mirror_to_successor(from, out);
     }
 

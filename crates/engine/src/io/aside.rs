@@ -3,8 +3,8 @@
 
 use peryton_units::{Bytes, Op};
 
-use super::{InFlight, Io, Purpose, Step};
-use crate::api::command::{Buffer, Cause, Commands, DeviceId, IoId};
+use super::{Call, InFlight, Io, Purpose, Step};
+use crate::api::command::{Buffer, Cause, DeviceId, IoId};
 
 impl<S: Step> Io<S> {
     /// Registers a command that is not accounted to any device.
@@ -28,18 +28,20 @@ impl<S: Step> Io<S> {
         self.commands.remove(id);
     }
 
-    /// Writes a superblock that puts the successor of a device in charge.
-    pub(crate) fn write_succession(&mut self, place: (DeviceId, Bytes), len: Bytes, out: &mut Commands) {
-        self.write_for(place, len, Buffer::Metadata, Purpose::Copy, Cause::Metadata, out);
-    }
-
-    /// Flushes such a superblock.
-    pub(crate) fn flush_succession(&mut self, device: DeviceId, out: &mut Commands) {
-        self.flush_for(device, Purpose::Copy, out);
-    }
-
     /// The ids of all commands in flight.
     pub(crate) fn all_in_flight(&self) -> impl Iterator<Item = IoId> + '_ {
         (0..self.commands.rows()).filter_map(|index| self.commands.id_at(index))
+    }
+}
+
+impl<S: Step> Call<'_, S> {
+    /// Writes a superblock that puts the successor of a device in charge.
+    pub(crate) fn write_succession(&mut self, place: (DeviceId, Bytes), len: Bytes) {
+        self.write_for(place, len, Buffer::Metadata, Purpose::Copy, Cause::Metadata);
+    }
+
+    /// Flushes such a superblock.
+    pub(crate) fn flush_succession(&mut self, device: DeviceId) {
+        self.flush_for(device, Purpose::Copy);
     }
 }

@@ -7,6 +7,8 @@ mod devices;
 mod requests;
 pub(crate) mod slab;
 
+use std::ops::{Deref, DerefMut};
+
 use peryton_format::mutation::{self, Mutation};
 use peryton_policy::ResponseTimes;
 use peryton_units::{Bytes, Nanos, Op};
@@ -95,6 +97,12 @@ impl<S: Step> Io<S> {
         }
     }
 
+    /// The call that is being served: it asks for commands behind those in `out`.
+    #[inline(always)]
+    pub(crate) fn call<'a>(&'a mut self, out: &'a mut Commands) -> Call<'a, S> {
+        Call { io: self, out }
+    }
+
     /// Sets the time of the current call. Time never goes back: an earlier time counts as the latest so far.
     #[inline(always)]
     pub(crate) fn advance(&mut self, now: Nanos) -> Nanos {
@@ -130,7 +138,7 @@ impl<S: Step> Io<S> {
 
     // Host requests.
 
-    /// Registers a request with one part. The caller ends that part ([`Io::part_done`]) after it has split the request.
+    /// Registers a request with one part. The caller ends that part ([`Call::part_done`]) after it has split the request.
     #[inline]
     pub(crate) fn begin(&mut self, id: RequestId, op: Op) -> RequestIndex {
         self.requests.begin(self.now, id, op)
@@ -146,24 +154,6 @@ impl<S: Step> Io<S> {
         self.requests.id_of(request)
     }
 
-    /// Ends a part of the request; the last one sends the reply.
-    pub(crate) fn part_done(&mut self, request: RequestIndex, result: Result<(), RequestError>, out: &mut Commands) {
-        self.part_done_in_line(request, result, out);
-    }
-
-    /// Does what [`Io::part_done`] does, compiled into the path of a hit.
-    #[inline(always)]
-    pub(crate) fn part_done_in_line(
-        &mut self,
-        request: RequestIndex,
-        result: Result<(), RequestError>,
-        out: &mut Commands,
-    ) {
-        if self.requests.part_done(self.now, request, result, out) {
-            self.answered_badly();
-        }
-    }
-
     /// A request has failed, or a write was answered of which a part may be lost.
     #[cold]
     fn answered_badly(&mut self) {
@@ -172,14 +162,6 @@ impl<S: Step> Io<S> {
         } else {
             self.stats.failed_requests += 1;
         }
-    }
-
-    /// A part of the request has failed; says whether that answered the request.
-    #[cold]
-    pub(crate) fn part_failed(&mut self, request: RequestIndex, out: &mut Commands) -> bool {
-        let before = self.stats.failed_requests;
-        self.part_done(request, Err(RequestError::Device), out);
-        self.stats.failed_requests > before
     }
 
     /// Lets [`Io::next_answered`] report the requests that are answered from now on.
@@ -231,122 +213,6 @@ impl<S: Step> Io<S> {
         let command = InFlight { purpose, device, op, at, len, buffer, began, cause, zeroes, again };
         state.demotion_writes += u32::from(command.leaves());
         self.commands.insert(command)
-    }
-
-    #[inline(always)]
-    pub(crate) fn read(
-        &mut self,
-        (device, at): (DeviceId, Bytes),
-        len: Bytes,
-        buffer: Buffer,
-        step: S,
-        cause: Cause,
-        out: &mut Commands,
-    ) {
-        self.stats.read(device, len, cause);
-        let io = self.start(Purpose::Step(step), Op::Read, (device, at), len, buffer, cause);
-        out.push(Command::Read { io, device, at, len, buffer, cause });
-    }
-
-    #[inline(always)]
-    pub(crate) fn write(
-        &mut self,
-        place: (DeviceId, Bytes),
-        len: Bytes,
-        buffer: Buffer,
-        step: S,
-        cause: Cause,
-        out: &mut Commands,
-    ) {
-        self.write_for(place, len, buffer, Purpose::Step(step), cause, out);
-    }
-
-    /// Writes part of a superblock that records which devices are fenced.
-    pub(crate) fn write_fence(&mut self, place: (DeviceId, Bytes), len: Bytes, out: &mut Commands) {
-        self.write_for(place, len, Buffer::Metadata, Purpose::Fence, Cause::Metadata, out);
-    }
-
-    #[inline(always)]
-    fn write_for(
-        &mut self,
-        (device, at): (DeviceId, Bytes),
-        len: Bytes,
-        buffer: Buffer,
-        purpose: Purpose<S>,
-        cause: Cause,
-        out: &mut Commands,
-    ) {
-        self.stats.wrote(device, len, cause);
-        let io = self.start(purpose, Op::Write, (device, at), len, buffer, cause);
-        out.push(Command::Write { io, device, at, len, buffer, cause });
-    }
-
-    pub(crate) fn discard(&mut self, place: (DeviceId, Bytes), len: Bytes, step: S, out: &mut Commands) {
-        self.discard_for(place, len, Purpose::Step(step), false, out);
-    }
-
-    pub(crate) fn zero(&mut self, place: (DeviceId, Bytes), len: Bytes, step: S, out: &mut Commands) {
-        self.discard_for(place, len, Purpose::Step(step), true, out);
-    }
-
-    fn discard_for(
-        &mut self,
-        (device, at): (DeviceId, Bytes),
-        len: Bytes,
-        purpose: Purpose<S>,
-        zeroes: bool,
-        out: &mut Commands,
-    ) {
-        self.stats.devices[device.index()].discards += 1;
-        let io = self.start(purpose, Op::Discard, (device, at), len, Buffer::Metadata, Cause::Host);
-        if zeroes {
-            self.commands.get_mut(io).zeroes = true;
-            out.push(Command::Zero { io, device, at, len });
-        } else {
-            out.push(Command::Discard { io, device, at, len });
-        }
-    }
-
-    /// Flushes the device if any command completed on it since its last flush began; returns whether it did. A flush
-    /// already in flight is not counted: the caller must wait for it if it needs what that flush covers.
-    pub(crate) fn flush_if_needed(&mut self, device: DeviceId, step: S, out: &mut Commands) -> bool {
-        let state = &self.devices[device.index()];
-        let needed = state.unflushed || state.unflushed_moves;
-        if needed {
-            self.flush(device, step, out);
-        }
-        needed
-    }
-
-    /// Flushes everything that has completed on the device so far.
-    pub(crate) fn flush(&mut self, device: DeviceId, step: S, out: &mut Commands) {
-        // This flush does not cover commands that complete from now on.
-        let state = &mut self.devices[device.index()];
-        if state.unflushed {
-            state.host_flush = state.flushes + 1;
-        }
-        (state.unflushed, state.unflushed_moves) = (false, false);
-        self.flush_besides(device, step, out);
-    }
-
-    /// Flushes the device, but leaves it marked as unflushed.
-    pub(crate) fn flush_besides(&mut self, device: DeviceId, step: S, out: &mut Commands) {
-        self.flush_for(device, Purpose::Step(step), out);
-    }
-
-    /// Flushes a superblock that records which devices are fenced.
-    pub(crate) fn flush_fence(&mut self, device: DeviceId, out: &mut Commands) {
-        self.flush_for(device, Purpose::Fence, out);
-    }
-
-    fn flush_for(&mut self, device: DeviceId, purpose: Purpose<S>, out: &mut Commands) {
-        self.stats.devices[device.index()].flushes += 1;
-        let state = &mut self.devices[device.index()];
-        state.flushes += 1;
-        // A flush has no place on the device, so this field holds its number.
-        let number = Bytes(state.flushes);
-        let io = self.start(purpose, Op::Flush, (device, number), Bytes::ZERO, Buffer::Metadata, Cause::Metadata);
-        out.push(Command::Flush { io, device });
     }
 
     /// Returns the command with this id if it is in flight.
@@ -488,17 +354,6 @@ impl<S: Step> Io<S> {
         }
     }
 
-    /// Carries out again a command that has completed.
-    #[cold]
-    pub(crate) fn write_again(&mut self, id: IoId, command: &InFlight<S>, out: &mut Commands) {
-        self.finish(id, command, false);
-        let InFlight { purpose, device, op, at, len, buffer, cause, zeroes, .. } = *command;
-        match op {
-            Op::Write => self.write_for((device, at), len, buffer, purpose, cause, out),
-            _ => self.discard_for((device, at), len, purpose, zeroes, out),
-        }
-    }
-
     /// Whether the flush of the host that arrives now has to fail. If so, its failure counts as reported.
     pub(crate) fn takes_error(&mut self) -> bool {
         let fails = self.owes_error;
@@ -528,13 +383,6 @@ impl<S: Step> Io<S> {
         (self.owes_error, self.in_doubt) = (false, false);
     }
 
-    /// Fails a flush of the host that waits.
-    #[cold]
-    pub(crate) fn flush_fails(&mut self, request: RequestIndex, out: &mut Commands) {
-        self.error_reported();
-        self.part_done(request, Err(RequestError::Device), out);
-    }
-
     /// The mean time that recent reads and writes of a device took.
     pub(crate) fn latency(&self, device: DeviceId) -> [Nanos; 2] {
         self.devices[device.index()].latency
@@ -556,30 +404,6 @@ impl<S: Step> Io<S> {
     pub(crate) fn on_durable(&mut self) {
         self.devices.iter_mut().for_each(|state| state.strikes = 0);
         self.refusing = 0;
-    }
-
-    /// What follows from the failure of a command. A device that fails every command is probed before it counts as dead, because an
-    /// unreadable place may be just a bad sector.
-    #[cold]
-    pub(crate) fn verdict(&mut self, command: &InFlight<S>, out: &mut Commands) -> Verdict {
-        let device = command.device;
-        let is_probe = command.purpose == Purpose::Probe;
-        let state = &mut self.devices[device.index()];
-        state.probed &= !is_probe;
-        let refuses = is_probe || command.purpose.is_metadata() && state.strikes >= MOST_STRIKES;
-        let long = self.now.saturating_sub(state.failing_since) >= PATIENCE;
-        if self.fenced >> device.index() & 1 == 1 || self.excuses.waits >> device.index() & 1 == 1 {
-            return Verdict::Passes;
-        }
-        if refuses {
-            self.refusing |= self.excuses.reads & 1 << device.index();
-            return if self.is_refusing(device) { Verdict::Refuses } else { Verdict::Dead };
-        }
-        if state.failures >= MOST_FAILURES && long && !state.probed {
-            state.probed = true;
-            self.flush_for(device, Purpose::Probe, out);
-        }
-        Verdict::Passes
     }
 
     /// Devices that the driver excuses from now on. One that is excused no more refuses nothing.
@@ -607,6 +431,12 @@ impl<S: Step> Io<S> {
         self.deadline = self.deadline.min(time);
     }
 
+    /// The same, so long after now.
+    #[inline]
+    pub(crate) fn due_in(&mut self, span: Nanos) {
+        self.due(self.now.saturating_add(span));
+    }
+
     pub(crate) fn deadline(&self) -> Nanos {
         self.deadline
     }
@@ -616,28 +446,206 @@ impl<S: Step> Io<S> {
         self.deadline = Nanos::MAX;
     }
 
+    pub(crate) fn is_idle(&self) -> bool {
+        self.requests.len() == 0 && self.commands.len() == 0
+    }
+}
+
+/// A call of the driver: the state of I/O, and the commands that are asked for in the call.
+#[derive(Debug)]
+pub(crate) struct Call<'a, S> {
+    io: &'a mut Io<S>,
+    pub(crate) out: &'a mut Commands,
+}
+
+impl<S> Deref for Call<'_, S> {
+    type Target = Io<S>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Io<S> {
+        self.io
+    }
+}
+
+impl<S> DerefMut for Call<'_, S> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Io<S> {
+        self.io
+    }
+}
+
+impl<S: Step> Call<'_, S> {
+    /// Ends a part of the request; the last one sends the reply.
+    #[inline]
+    pub(crate) fn part_done(&mut self, request: RequestIndex, result: Result<(), RequestError>) {
+        let Call { io, out } = self;
+        if io.requests.part_done(io.now, request, result, out) {
+            io.answered_badly();
+        }
+    }
+
+    /// A part of the request has failed; says whether that answered the request.
+    #[cold]
+    pub(crate) fn part_failed(&mut self, request: RequestIndex) -> bool {
+        let before = self.stats.failed_requests;
+        self.part_done(request, Err(RequestError::Device));
+        self.stats.failed_requests > before
+    }
+
+    #[inline(always)]
+    pub(crate) fn read(&mut self, (device, at): (DeviceId, Bytes), len: Bytes, buffer: Buffer, step: S, cause: Cause) {
+        self.stats.read(device, len, cause);
+        let io = self.start(Purpose::Step(step), Op::Read, (device, at), len, buffer, cause);
+        self.out.push(Command::Read { io, device, at, len, buffer, cause });
+    }
+
+    #[inline(always)]
+    pub(crate) fn write(&mut self, place: (DeviceId, Bytes), len: Bytes, buffer: Buffer, step: S, cause: Cause) {
+        self.write_for(place, len, buffer, Purpose::Step(step), cause);
+    }
+
+    /// Writes part of a superblock that records which devices are fenced.
+    pub(crate) fn write_fence(&mut self, place: (DeviceId, Bytes), len: Bytes) {
+        self.write_for(place, len, Buffer::Metadata, Purpose::Fence, Cause::Metadata);
+    }
+
+    #[inline(always)]
+    fn write_for(
+        &mut self,
+        (device, at): (DeviceId, Bytes),
+        len: Bytes,
+        buffer: Buffer,
+        purpose: Purpose<S>,
+        cause: Cause,
+    ) {
+        self.stats.wrote(device, len, cause);
+        let io = self.start(purpose, Op::Write, (device, at), len, buffer, cause);
+        self.out.push(Command::Write { io, device, at, len, buffer, cause });
+    }
+
+    pub(crate) fn discard(&mut self, place: (DeviceId, Bytes), len: Bytes, step: S) {
+        self.discard_for(place, len, Purpose::Step(step), false);
+    }
+
+    pub(crate) fn zero(&mut self, place: (DeviceId, Bytes), len: Bytes, step: S) {
+        self.discard_for(place, len, Purpose::Step(step), true);
+    }
+
+    fn discard_for(&mut self, (device, at): (DeviceId, Bytes), len: Bytes, purpose: Purpose<S>, zeroes: bool) {
+        self.stats.devices[device.index()].discards += 1;
+        let io = self.start(purpose, Op::Discard, (device, at), len, Buffer::Metadata, Cause::Host);
+        if zeroes {
+            self.commands.get_mut(io).zeroes = true;
+            self.out.push(Command::Zero { io, device, at, len });
+        } else {
+            self.out.push(Command::Discard { io, device, at, len });
+        }
+    }
+
+    /// Flushes the device if any command completed on it since its last flush began; returns whether it did. A flush
+    /// already in flight is not counted: the caller must wait for it if it needs what that flush covers.
+    pub(crate) fn flush_if_needed(&mut self, device: DeviceId, step: S) -> bool {
+        let state = &self.devices[device.index()];
+        let needed = state.unflushed || state.unflushed_moves;
+        if needed {
+            self.flush(device, step);
+        }
+        needed
+    }
+
+    /// Flushes everything that has completed on the device so far.
+    pub(crate) fn flush(&mut self, device: DeviceId, step: S) {
+        // This flush does not cover commands that complete from now on.
+        let state = &mut self.devices[device.index()];
+        if state.unflushed {
+            state.host_flush = state.flushes + 1;
+        }
+        (state.unflushed, state.unflushed_moves) = (false, false);
+        self.flush_besides(device, step);
+    }
+
+    /// Flushes the device, but leaves it marked as unflushed.
+    pub(crate) fn flush_besides(&mut self, device: DeviceId, step: S) {
+        self.flush_for(device, Purpose::Step(step));
+    }
+
+    /// Flushes a superblock that records which devices are fenced.
+    pub(crate) fn flush_fence(&mut self, device: DeviceId) {
+        self.flush_for(device, Purpose::Fence);
+    }
+
+    fn flush_for(&mut self, device: DeviceId, purpose: Purpose<S>) {
+        self.stats.devices[device.index()].flushes += 1;
+        let state = &mut self.devices[device.index()];
+        state.flushes += 1;
+        // A flush has no place on the device, so this field holds its number.
+        let number = Bytes(state.flushes);
+        let io = self.start(purpose, Op::Flush, (device, number), Bytes::ZERO, Buffer::Metadata, Cause::Metadata);
+        self.out.push(Command::Flush { io, device });
+    }
+
+    /// Carries out again a command that has completed.
+    #[cold]
+    pub(crate) fn write_again(&mut self, id: IoId, command: &InFlight<S>) {
+        self.finish(id, command, false);
+        let InFlight { purpose, device, op, at, len, buffer, cause, zeroes, .. } = *command;
+        match op {
+            Op::Write => self.write_for((device, at), len, buffer, purpose, cause),
+            _ => self.discard_for((device, at), len, purpose, zeroes),
+        }
+    }
+
+    /// Fails a flush of the host that waits.
+    #[cold]
+    pub(crate) fn flush_fails(&mut self, request: RequestIndex) {
+        self.error_reported();
+        self.part_done(request, Err(RequestError::Device));
+    }
+
+    /// What follows from the failure of a command. A device that fails every command is probed before it counts as dead, because an
+    /// unreadable place may be just a bad sector.
+    #[cold]
+    pub(crate) fn verdict(&mut self, command: &InFlight<S>) -> Verdict {
+        let device = command.device;
+        let is_probe = command.purpose == Purpose::Probe;
+        let io = &mut *self.io;
+        let state = &mut io.devices[device.index()];
+        state.probed &= !is_probe;
+        let refuses = is_probe || command.purpose.is_metadata() && state.strikes >= MOST_STRIKES;
+        let long = io.now.saturating_sub(state.failing_since) >= PATIENCE;
+        if io.fenced >> device.index() & 1 == 1 || io.excuses.waits >> device.index() & 1 == 1 {
+            return Verdict::Passes;
+        }
+        if refuses {
+            io.refusing |= io.excuses.reads & 1 << device.index();
+            return if io.is_refusing(device) { Verdict::Refuses } else { Verdict::Dead };
+        }
+        if state.failures >= MOST_FAILURES && long && !state.probed {
+            state.probed = true;
+            self.flush_for(device, Purpose::Probe);
+        }
+        Verdict::Passes
+    }
+
     /// Spins idle devices down (GreenDM, section 2.4), unless dirty data are overdue.
-    pub(crate) fn tick_power(&mut self, is_overdue: bool, out: &mut Commands) {
-        for index in 0..self.devices.len() {
-            let Some(Some(after)) = self.tuning.spin_down_after.get(index).copied() else { continue };
-            let state = &mut self.devices[index];
+    pub(crate) fn tick_power(&mut self, is_overdue: bool) {
+        let Call { io, out } = self;
+        for index in 0..io.devices.len() {
+            let Some(Some(after)) = io.tuning.spin_down_after.get(index).copied() else { continue };
+            let state = &mut io.devices[index];
             if state.standby || state.in_flight > 0 {
                 continue;
             }
             let due = state.idle_since.saturating_add(after);
-            if due <= self.now && is_overdue {
-                self.due(self.now.saturating_add(after.max(OVERDUE_AGAIN)));
-            } else if due <= self.now {
+            if due <= io.now && is_overdue {
+                io.due_in(after.max(OVERDUE_AGAIN));
+            } else if due <= io.now {
                 state.standby = true;
-                self.stats.devices[index].spin_downs += 1;
+                io.stats.devices[index].spin_downs += 1;
                 out.push(Command::Power { device: DeviceId(index as u8), state: Power::Standby });
             } else {
-                self.due(due);
+                io.due(due);
             }
         }
-    }
-
-    pub(crate) fn is_idle(&self) -> bool {
-        self.requests.len() == 0 && self.commands.len() == 0
     }
 }

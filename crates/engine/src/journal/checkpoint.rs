@@ -11,8 +11,8 @@ use peryton_format::{
 use peryton_units::Bytes;
 
 use crate::{
-    api::command::{Buffer, Cause, Commands, DeviceId},
-    io::{Io, Step},
+    api::command::{Buffer, Cause, DeviceId},
+    io::{Call, Step},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,17 +66,16 @@ impl<H> Checkpoint<H> {
         header: H,
         (at, mut parts): (Bytes, [Vec<Range<u64>>; 2]),
         covers: u64,
-        io: &mut Io<S>,
+        io: &mut Call<S>,
         to: Target,
         step: S,
-        out: &mut Commands,
     ) -> Checkpoint<H> {
         parts.iter_mut().for_each(|parts| parts.reverse());
         let mut checkpoint =
             Checkpoint { header, phase: Phase::Entries, at, left: parts, in_flight: 0, failed: false, covers };
         for which in 0..2 {
             if to.alive[which] {
-                checkpoint.next_chunk(which, io, to, step, out);
+                checkpoint.next_chunk(which, io, to, step);
             }
         }
         checkpoint
@@ -89,7 +88,7 @@ impl<H> Checkpoint<H> {
 
     /// Issues the next write of entries to a device: at most [`PIECE`] bytes, one write in flight per device, so that the
     /// checkpoint does not crowd out the host.
-    fn next_chunk<S: Step>(&mut self, which: usize, io: &mut Io<S>, to: Target, step: S, out: &mut Commands) {
+    fn next_chunk<S: Step>(&mut self, which: usize, io: &mut Call<S>, to: Target, step: S) {
         let Some(part) = self.left[which].last_mut().filter(|_| !self.failed) else { return };
         let at = self.at + Bytes(part.start);
         let len = PIECE.min(part.end - part.start);
@@ -98,22 +97,21 @@ impl<H> Checkpoint<H> {
             self.left[which].pop();
         }
         self.in_flight += 1;
-        io.write((to.devices[which], at), Bytes(len), Buffer::Metadata, step, Cause::Metadata, out);
+        io.write((to.devices[which], at), Bytes(len), Buffer::Metadata, step, Cause::Metadata);
     }
 
     /// Handles a completed command of the checkpoint and issues the next ones.
     pub(crate) fn step<S: Step>(
         &mut self,
-        io: &mut Io<S>,
+        io: &mut Call<S>,
         (device, failed): (DeviceId, bool),
         to: Target,
         step: S,
-        out: &mut Commands,
     ) -> Progress {
         self.in_flight -= 1;
         self.failed |= failed;
         if self.phase == Phase::Entries {
-            self.next_chunk(usize::from(device == to.devices[1]), io, to, step, out);
+            self.next_chunk(usize::from(device == to.devices[1]), io, to, step);
         }
         if self.in_flight > 0 {
             return Progress::UnderWay;
@@ -131,9 +129,9 @@ impl<H> Checkpoint<H> {
         for device in to.left() {
             self.in_flight += 1;
             if self.phase == Phase::Header {
-                io.write((device, self.at), Bytes(BLOCK), Buffer::Metadata, step, Cause::Metadata, out);
+                io.write((device, self.at), Bytes(BLOCK), Buffer::Metadata, step, Cause::Metadata);
             } else {
-                io.flush_besides(device, step, out);
+                io.flush_besides(device, step);
             }
         }
         Progress::UnderWay

@@ -5,10 +5,7 @@
 
 use peryton_units::Nanos;
 
-use crate::{
-    api::command::Commands,
-    io::{Io, RequestIndex, Step},
-};
+use crate::io::{Call, Io, RequestIndex, Step};
 
 /// The pause after a failed commit or checkpoint. Host flushes wait through it; a device that keeps failing is fenced
 /// soon.
@@ -196,16 +193,16 @@ pub(crate) trait Commits {
     fn group(&mut self) -> &mut Group<Self::Batch>;
 
     /// Flushes what must be durable before the record of `committing` is written. Returns how many flushes were issued.
-    fn preflush(&mut self, io: &mut Io<Self::Step>, out: &mut Commands) -> u32;
+    fn preflush(&mut self, io: &mut Call<Self::Step>) -> u32;
 
     /// Called when those flushes have succeeded.
     fn on_preflushed(&mut self) {}
 
     /// Writes the record.
-    fn write_record(&mut self, io: &mut Io<Self::Step>, out: &mut Commands) -> Written;
+    fn write_record(&mut self, io: &mut Call<Self::Step>) -> Written;
 
     /// Flushes the record. Returns how many flushes were issued.
-    fn postflush(&mut self, io: &mut Io<Self::Step>, out: &mut Commands) -> u32;
+    fn postflush(&mut self, io: &mut Call<Self::Step>) -> u32;
 
     /// Called when the batch is durable, with its record if it has one.
     fn on_durable(&mut self, io: &mut Io<Self::Step>, batch: &Self::Batch);
@@ -215,23 +212,18 @@ pub(crate) trait Commits {
 
     /// Starts a commit of the gathered changes; no other commit may be under way. Returns `None` if the commit has
     /// issued commands and waits for them.
-    fn start(&mut self, io: &mut Io<Self::Step>, out: &mut Commands) -> Option<Outcome<Self::Batch>> {
+    fn start(&mut self, io: &mut Call<Self::Step>) -> Option<Outcome<Self::Batch>> {
         let group = self.group();
         debug_assert!(group.is_idle(), "one commit at a time");
         group.failed = false;
         group.committing = std::mem::replace(&mut group.gathering, std::mem::take(&mut group.spare));
-        let left = self.preflush(io, out);
+        let left = self.preflush(io);
         self.group().phase = Phase::FlushingBefore { left };
-        if left == 0 { self.flushed_before(io, out) } else { None }
+        if left == 0 { self.flushed_before(io) } else { None }
     }
 
     /// Handles a completed command of the commit under way. Returns `None` while the commit continues.
-    fn commit_step(
-        &mut self,
-        io: &mut Io<Self::Step>,
-        failed: bool,
-        out: &mut Commands,
-    ) -> Option<Outcome<Self::Batch>> {
+    fn commit_step(&mut self, io: &mut Call<Self::Step>, failed: bool) -> Option<Outcome<Self::Batch>> {
         let group = self.group();
         group.failed |= failed;
         let left = match &mut group.phase {
@@ -243,9 +235,9 @@ pub(crate) trait Commits {
             return None;
         }
         match group.phase {
-            Phase::FlushingBefore { .. } => self.flushed_before(io, out),
+            Phase::FlushingBefore { .. } => self.flushed_before(io),
             Phase::Writing { .. } if !group.failed => {
-                let left = self.postflush(io, out);
+                let left = self.postflush(io);
                 self.group().phase = Phase::FlushingAfter { left };
                 if left == 0 { Some(self.end(io)) } else { None }
             }
@@ -254,12 +246,12 @@ pub(crate) trait Commits {
     }
 
     /// Writes the record once all flushes that precede it have completed.
-    fn flushed_before(&mut self, io: &mut Io<Self::Step>, out: &mut Commands) -> Option<Outcome<Self::Batch>> {
+    fn flushed_before(&mut self, io: &mut Call<Self::Step>) -> Option<Outcome<Self::Batch>> {
         if self.group().failed {
             return Some(self.end(io));
         }
         self.on_preflushed();
-        match self.write_record(io, out) {
+        match self.write_record(io) {
             Written::Nothing => Some(self.end(io)),
             Written::InFlight(left) => {
                 self.group().phase = Phase::Writing { left };

@@ -91,7 +91,7 @@ impl<P: PlacementOps> Drive<P> {
         self.io.advance(now);
         self.io.stats.requests[request.op as usize] += 1;
         let in_range = request.offset.0.checked_add(request.len.0).is_some_and(|end| end <= self.volume_size.0);
-        if !in_range || !self.placed.try_hit(&mut self.io, id, request, out) {
+        if !in_range || !self.placed.try_hit(&mut self.io.call(out), id, request) {
             self.submit_any(id, request, in_range, out);
         }
         self.mirror_to_successor(from, out);
@@ -107,13 +107,13 @@ impl<P: PlacementOps> Drive<P> {
             if !io.fencing && io.takes_error() {
                 result = Err(RequestError::Device);
             }
-            placed.flush(io, index, out);
+            placed.flush(&mut io.call(out), index);
         } else if !in_range {
             result = Err(RequestError::OutOfRange);
         } else if request.len > Bytes::ZERO {
-            placed.submit(io, index, request, out);
+            placed.submit(&mut io.call(out), index, request);
         }
-        io.part_done(index, result, out);
+        io.call(out).part_done(index, result);
         self.report_answers();
     }
 
@@ -212,7 +212,7 @@ impl<P: PlacementOps> Drive<P> {
         if !failed
             && !again
             && let Purpose::Step(step) = purpose
-            && self.placed.try_complete_plain(&mut self.io, id, step, out)
+            && self.placed.try_complete_plain(&mut self.io.call(out), id, step)
         {
             return Ok(());
         }
@@ -225,20 +225,20 @@ impl<P: PlacementOps> Drive<P> {
     fn complete_any(&mut self, id: IoId, failed: bool, out: &mut Commands) {
         let Some(command) = self.io.in_flight(id).copied() else { return };
         if command.again && !failed {
-            return self.io.write_again(id, &command, out);
+            return self.io.call(out).write_again(id, &command);
         }
         self.io.finish(id, &command, failed);
         if failed && command.op == Op::Flush && !self.io.is_fenced(command.device) {
             self.fencing.flush_failed();
             self.succession_in_doubt();
-            self.placed.flush_failed(&mut self.io, command.device, out);
+            self.placed.flush_failed(&mut self.io.call(out), command.device);
             // A log that has stopped is opened again, and recovered as after a power loss.
             if !self.io.stopped {
                 self.io.write_again_later(command.device);
             }
         }
         match command.purpose {
-            Purpose::Step(step) => self.placed.step(&mut self.io, step, &command, failed, out),
+            Purpose::Step(step) => self.placed.step(&mut self.io.call(out), step, &command, failed),
             Purpose::Probe => self.io.answered_probe(command.device),
             Purpose::Fence => self.fence_step(failed, out),
             Purpose::Copy => self.succession_step(failed),
@@ -261,14 +261,14 @@ impl<P: PlacementOps> Drive<P> {
             return self.deadline();
         }
         self.io.clear_deadline();
-        self.placed.tick(&mut self.io, out);
+        self.placed.tick(&mut self.io.call(out));
         if self.io.fencing {
             self.go_on_fencing(out);
         }
         // What is overdue goes to the origin first: a device that rests would have to wake up for it.
         let is_overdue = self.io.tuning.spin_down_after.iter().any(Option::is_some)
             && self.placed.cleaning(&self.io, now).is_some_and(|cleaning| cleaning.overdue.is_some());
-        self.io.tick_power(is_overdue, out);
+        self.io.call(out).tick_power(is_overdue);
         self.deadline()
     }
 
@@ -293,7 +293,7 @@ impl<P: PlacementOps> Drive<P> {
         let before = std::mem::replace(&mut self.io.tuning, tuning);
         let now = self.io.advance(now);
         self.io.due(now);
-        self.placed.retuned(&mut self.io, &before, out);
+        self.placed.retuned(&mut self.io.call(out), &before);
         Ok(())
     }
 
@@ -309,7 +309,7 @@ impl<P: PlacementOps> Drive<P> {
     /// Writes back all data that only the fast device has, without delay.
     pub(crate) fn write_all_back(&mut self, now: Nanos, out: &mut Commands) {
         self.io.advance(now);
-        self.placed.write_all_back(&mut self.io, out);
+        self.placed.write_all_back(&mut self.io.call(out));
     }
 
     /// The place of the volume's byte at `offset`.

@@ -82,7 +82,7 @@ impl<P: PlacementOps> Drive<P> {
         self.fencing.stage = Stage::Quiescing;
         self.fencing.left.clear();
         self.fencing.retry_at = Nanos::ZERO;
-        let lost = self.placed.fence(&mut self.io, device, out);
+        let lost = self.placed.fence(&mut self.io.call(out), device);
         // The map does not say what is displaced to the device, and some of that may have been answered and not flushed.
         let loses_displaced = |displaced: &Displaced| displaced.is_elsewhere() && displaced.home == device;
         if lost || self.displaced.as_ref().is_some_and(loses_displaced) {
@@ -94,7 +94,7 @@ impl<P: PlacementOps> Drive<P> {
     /// Handles a failed command or one that follows it, gives up a device that is needed no more, and continues fencing if a device is being fenced.
     #[cold]
     pub(super) fn after_failure(&mut self, command: &InFlight<P::Step>, failed: bool, out: &mut Commands) {
-        let verdict = if failed { self.io.verdict(command, out) } else { Verdict::Passes };
+        let verdict = if failed { self.io.call(out).verdict(command) } else { Verdict::Passes };
         let mut refusing =
             (0..self.device_bytes.len() as u8).map(DeviceId).filter(|device| self.io.is_refusing(*device));
         let dead = match verdict {
@@ -106,7 +106,7 @@ impl<P: PlacementOps> Drive<P> {
         }
         if verdict == Verdict::Refuses {
             // Those who wait hear of it. What they wait for stays, and a later flush may make it durable.
-            self.placed.fail_flushes(&mut self.io, out);
+            self.placed.fail_flushes(&mut self.io.call(out));
         }
         if self.io.fencing {
             self.go_on_fencing(out);
@@ -125,7 +125,7 @@ impl<P: PlacementOps> Drive<P> {
             return io.due(fencing.retry_at);
         }
         if fencing.stage == Stage::Quiescing {
-            if !placed.is_ready_to_fence(io, out) {
+            if !placed.is_ready_to_fence(&mut io.call(out)) {
                 return;
             }
             fencing.stage = Stage::Writing;
@@ -139,7 +139,7 @@ impl<P: PlacementOps> Drive<P> {
         match fencing.left.last() {
             Some(place) => {
                 (fencing.in_flight, fencing.in_doubt) = (true, false);
-                io.write_fence(*place, Bytes(BLOCK), out);
+                io.call(out).write_fence(*place, Bytes(BLOCK));
             }
             None => {
                 io.fencing = false;
@@ -147,7 +147,7 @@ impl<P: PlacementOps> Drive<P> {
                 if (0..self.device_bytes.len()).any(|device| io.fenced >> device & 1 == 0) {
                     io.recorded = io.fenced;
                 }
-                placed.fence_is_durable(io, out);
+                placed.fence_is_durable(&mut io.call(out));
             }
         }
     }
@@ -169,7 +169,7 @@ impl<P: PlacementOps> Drive<P> {
                 let (device, _) = *fencing.left.last().expect("what was written is still on the list");
                 fencing.stage = Stage::Flushing;
                 fencing.in_flight = true;
-                io.flush_fence(device, out);
+                io.call(out).flush_fence(device);
             }
             Stage::Flushing => {
                 fencing.left.pop();

@@ -178,7 +178,7 @@ impl Drive<LogDrive> {
     /// Verifies what opening the volume did not.
     fn verify_everything(&mut self, hand: &mut Hand<'_>, storage: &mut dyn Storage) {
         let mut out = Commands::new();
-        while self.placed.verify_more(&mut self.io, &mut out) {
+        while self.placed.verify_more(&mut self.io.call(&mut out)) {
             hand.carry_out(self, storage, std::mem::take(&mut out));
         }
     }

@@ -17,7 +17,7 @@ use peryton_format::{
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
-    api::command::{Buffer, Buffers, Cause, Command, Commands},
+    api::command::{Buffer, Buffers, Cause, Command},
     log::append::{Group, Member},
     log::deferred::DeferredPiece,
     log::direct::{Past, Piece, Way},
@@ -25,7 +25,7 @@ use crate::{
     log::index::Pending,
     log::ready::Turn,
     log::segments::Space,
-    log::step::{LogIo, LogStep},
+    log::step::{LogCall, LogIo, LogStep},
 };
 
 /// Without a gathering delay, writes are gathered while this many appends are in flight: one that the disk is writing
@@ -48,11 +48,11 @@ impl LogDrive {
 
     /// Appends a piece. Returns false if no buffer is free.
     #[inline]
-    pub(in crate::log) fn append(&mut self, io: &mut LogIo, piece: Piece, out: &mut Commands) -> bool {
+    pub(in crate::log) fn append(&mut self, io: &mut LogCall, piece: Piece) -> bool {
         let padding = piece.offset % SECTOR;
         let limit = (HEADER + io.tuning.logging.gather_bytes.0 + SECTOR).min(self.log.segment_bytes());
         if HEADER + padding + piece.len > limit {
-            self.append_alone(io, piece, out);
+            self.append_alone(io, piece);
             return true;
         }
         let fits = |group: &Group| {
@@ -62,7 +62,7 @@ impl LogDrive {
         if let Some(index) = self.appends.gathering
             && !fits(&self.appends.groups[index as usize])
         {
-            self.launch(io, out);
+            self.launch(io);
         }
         let index = match self.appends.gathering {
             Some(index) => index,
@@ -79,24 +79,25 @@ impl LogDrive {
         group.len = within + piece.len;
         group.members.push(Member { piece, within: within as u32 });
         let buffer = group.buffer.expect("a gathered group has a buffer");
-        out.push(Command::Copy {
-            from: Buffer::Request { id: io.id_of(piece.request), offset: Bytes(piece.buffer) },
+        let from = Buffer::Request { id: io.id_of(piece.request), offset: Bytes(piece.buffer) };
+        io.out.push(Command::Copy {
+            from,
             to: Buffer::Move { index: buffer, offset: Bytes(within) },
             len: Bytes(piece.len),
         });
         let delay = io.tuning.logging.gather_delay;
         if delay == Nanos::ZERO {
             if self.appends.flying.len() < AT_ONCE {
-                self.launch(io, out);
+                self.launch(io);
             }
         } else if group.members.len() == 1 {
-            io.due(io.now.saturating_add(delay));
+            io.due_in(delay);
         }
         true
     }
 
     /// Appends a large piece from the host's own buffer, with a header of its own.
-    fn append_alone(&mut self, io: &mut LogIo, piece: Piece, out: &mut Commands) {
+    fn append_alone(&mut self, io: &mut LogCall, piece: Piece) {
         let within = HEADER + piece.offset % SECTOR;
         let len = (within + piece.len).next_multiple_of(HEADER);
         let Some(Space { at, sequence }) = self.log.allocate(len) else {
@@ -108,9 +109,9 @@ impl LogDrive {
         (group.at, group.sequence, group.len, group.pending) = (at, sequence, len, 2);
         self.appends.flying.push_back(index);
         let purpose = LogStep::Append { group: index };
-        io.write(self.log_place(at), Bytes(HEADER), Buffer::Metadata, purpose, Cause::Metadata, out);
+        io.write(self.log_place(at), Bytes(HEADER), Buffer::Metadata, purpose, Cause::Metadata);
         let buffer = Buffer::Request { id: io.id_of(piece.request), offset: Bytes(piece.buffer) };
-        io.write(self.log_place(at + within), Bytes(piece.len), buffer, purpose, Cause::Host, out);
+        io.write(self.log_place(at + within), Bytes(piece.len), buffer, purpose, Cause::Host);
         let stats = io.stats.logging_mut();
         stats.appends += 1;
         stats.overhead_bytes += HEADER;
@@ -118,7 +119,7 @@ impl LogDrive {
 
     /// Writes the gathered group to the log.
     #[inline]
-    fn launch(&mut self, io: &mut LogIo, out: &mut Commands) {
+    fn launch(&mut self, io: &mut LogCall) {
         let Some(index) = self.appends.gathering.take() else { return };
         let len = self.appends.groups[index as usize].len.next_multiple_of(HEADER);
         let Some(Space { at, sequence }) = self.log.allocate(len) else {
@@ -130,11 +131,11 @@ impl LogDrive {
         let buffer = Buffer::Move { index: group.buffer.expect("gathered in a buffer"), offset: Bytes::ZERO };
         self.appends.flying.push_back(index);
         let purpose = LogStep::Append { group: index };
-        io.write(self.log_place(at), Bytes(len), buffer, purpose, Cause::Host, out);
+        io.write(self.log_place(at), Bytes(len), buffer, purpose, Cause::Host);
         // The header must be encoded before the write is carried out.
-        if let Some(write @ Command::Write { io, .. }) = out.pop() {
-            out.push(Command::Encode { io, into: buffer, len: Bytes(HEADER) });
-            out.push(write);
+        if let Some(write @ Command::Write { io: id, .. }) = io.out.pop() {
+            io.out.push(Command::Encode { io: id, into: buffer, len: Bytes(HEADER) });
+            io.out.push(write);
         }
         let stats = io.stats.logging_mut();
         stats.appends += 1;
@@ -158,7 +159,7 @@ impl LogDrive {
     }
 
     #[inline]
-    pub(in crate::log) fn append_step(&mut self, io: &mut LogIo, index: u32, failed: bool, out: &mut Commands) {
+    pub(in crate::log) fn append_step(&mut self, io: &mut LogCall, index: u32, failed: bool) {
         let group = &mut self.appends.groups[index as usize];
         assert!(group.pending > 0, "an append completed twice");
         group.pending -= 1;
@@ -170,10 +171,10 @@ impl LogDrive {
             && self.appends.groups[front as usize].pending == 0
         {
             self.appends.flying.pop_front();
-            self.retire(io, front, out);
+            self.retire(io, front);
         }
         if io.tuning.logging.gather_delay == Nanos::ZERO && self.appends.flying.len() < AT_ONCE {
-            self.launch(io, out);
+            self.launch(io);
         }
         self.index_if_long();
         for turn in [Turn::Pieces, Turn::Trigger, Turn::Migration] {
@@ -182,7 +183,7 @@ impl LogDrive {
     }
 
     #[inline]
-    fn retire(&mut self, io: &mut LogIo, index: u32, out: &mut Commands) {
+    fn retire(&mut self, io: &mut LogCall, index: u32) {
         let group = &mut self.appends.groups[index as usize];
         let (at, sequence, len, failed) = (group.at, group.sequence, group.len, group.failed);
         let of_index = group.index.take();
@@ -199,7 +200,7 @@ impl LogDrive {
         }
         if let Some((covered, entries)) = of_index {
             self.appends.give_back(index, Vec::new());
-            return self.index_retired(io, at, (covered, entries), failed, out);
+            return self.index_retired(io, at, (covered, entries), failed);
         }
         if failed {
             return self.members_go_past(index, Past::Failed);
@@ -223,16 +224,16 @@ impl LogDrive {
             let LogDrive { map, log, .. } = self;
             log.add(piece.offset, at, piece.len as u32);
             map.install(piece.offset, piece.offset + piece.len, at, |at, len| log.superseded(at, len));
-            io.part_done(piece.request, answer, out);
+            io.part_done(piece.request, answer);
         }
         self.appends.give_back(index, members);
     }
 
-    pub(in crate::log) fn tick_appends(&mut self, io: &mut LogIo, out: &mut Commands) {
+    pub(in crate::log) fn tick_appends(&mut self, io: &mut LogCall) {
         if let Some(index) = self.appends.gathering {
             let due = self.appends.groups[index as usize].since.saturating_add(io.tuning.logging.gather_delay);
             if due <= io.now {
-                self.launch(io, out);
+                self.launch(io);
             } else {
                 io.due(due);
             }
@@ -243,10 +244,9 @@ impl LogDrive {
     /// Writes an index to the log.
     pub(in crate::log) fn append_index(
         &mut self,
-        io: &mut LogIo,
+        io: &mut LogCall,
         Space { at, sequence }: Space,
         (covered, entries): (IndexSpan, Vec<Pending>),
-        out: &mut Commands,
     ) {
         let len = header::index_bytes(entries.len());
         let index = self.appends.take(io.now);
@@ -255,7 +255,7 @@ impl LogDrive {
         group.index = Some((covered, entries));
         self.appends.flying.push_back(index);
         let purpose = LogStep::Append { group: index };
-        io.write(self.log_place(at), Bytes(len), Buffer::Metadata, purpose, Cause::Metadata, out);
+        io.write(self.log_place(at), Bytes(len), Buffer::Metadata, purpose, Cause::Metadata);
     }
 
     /// Returns the sequence and the place of the oldest append that is not retired, or of the next append if there is

@@ -11,14 +11,14 @@ use peryton_format::{
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
-    api::command::{Buffer, Cause, Commands},
+    api::command::{Buffer, Cause},
     api::error::{DeviceError, RequestError},
     journal::{Commits, Group, Outcome, Setback, Written},
     log::drive::LogDrive,
     log::journal::LogBatch,
     log::ready::Turn,
     log::segments::State,
-    log::step::{LogCommand, LogIo, LogStep},
+    log::step::{LogCall, LogCommand, LogIo, LogStep},
 };
 
 /// How long after a flush a commit records what it covered, if the header of no later append has recorded it by then.
@@ -26,9 +26,9 @@ const MARK_AFTER: Nanos = Nanos::from_ms(100);
 
 impl LogDrive {
     /// Starts a commit if one is wanted and none is under way.
-    pub(in crate::log) fn pump_commit(&mut self, io: &mut LogIo, out: &mut Commands) {
+    pub(in crate::log) fn pump_commit(&mut self, io: &mut LogCall) {
         if self.stopped.any() {
-            return self.give_up_commits(io, out);
+            return self.give_up_commits(io);
         }
         let group = &mut self.commit.group;
         let wanted = group.wanted || !group.gathering.flushes.is_empty() || group.gathering.index;
@@ -36,25 +36,25 @@ impl LogDrive {
             return;
         }
         if group.alive == [false; 2] {
-            return self.give_up(io, out);
+            return self.give_up(io);
         }
         self.commit.asked = std::mem::take(&mut group.wanted);
-        if let Some(outcome) = self.start(io, out) {
-            self.committed(io, outcome, out);
+        if let Some(outcome) = self.start(io) {
+            self.committed(io, outcome);
         }
     }
 
     /// Handles a completed command of the commit under way.
-    pub(in crate::log) fn step_commit(&mut self, io: &mut LogIo, failed: bool, out: &mut Commands) {
-        if let Some(outcome) = self.commit_step(io, failed, out) {
-            self.committed(io, outcome, out);
+    pub(in crate::log) fn step_commit(&mut self, io: &mut LogCall, failed: bool) {
+        if let Some(outcome) = self.commit_step(io, failed) {
+            self.committed(io, outcome);
         }
     }
 
     /// Flushes the log device and notes which appends the flush covers. Returns false if no flush is needed.
-    fn flush_log(&mut self, io: &mut LogIo, out: &mut Commands) -> bool {
+    fn flush_log(&mut self, io: &mut LogCall) -> bool {
         self.commit.covers = self.unretired();
-        io.flush_if_needed(self.log_device, LogStep::Commit, out)
+        io.flush_if_needed(self.log_device, LogStep::Commit)
     }
 
     /// Records that the appends covered by the last flush of the log are durable.
@@ -125,19 +125,19 @@ impl LogDrive {
     }
 
     /// Releases what waited for a commit, and starts the next commit if anything waits for it.
-    fn committed(&mut self, io: &mut LogIo, outcome: Outcome<LogBatch>, out: &mut Commands) {
+    fn committed(&mut self, io: &mut LogCall, outcome: Outcome<LogBatch>) {
         if let Outcome::Durable(mut batch) = outcome {
             for segment in batch.freed.drain(..) {
                 self.log.drained(segment);
             }
             if batch.index {
-                self.write_index(io, out);
+                self.write_index(io);
             }
             if !batch.flushes.is_empty() {
                 self.mark_soon(io);
             }
             for flush in batch.flushes.drain(..) {
-                io.part_done(flush, Ok(()), out);
+                io.part_done(flush, Ok(()));
             }
             self.commit.group.recycle(batch);
         }
@@ -150,11 +150,11 @@ impl LogDrive {
 
     /// Fails the waiting host flushes because both devices are fenced.
     #[cold]
-    fn give_up(&mut self, io: &mut LogIo, out: &mut Commands) {
+    fn give_up(&mut self, io: &mut LogCall) {
         let batch = std::mem::take(&mut self.commit.group.gathering);
         self.commit.group.wanted = false;
         for flush in batch.flushes {
-            io.part_done(flush, Err(RequestError::Device), out);
+            io.part_done(flush, Err(RequestError::Device));
         }
     }
 
@@ -220,7 +220,7 @@ impl Commits for LogDrive {
 
     /// A record that moves data to the primary requires that the primary is flushed. A record that gives up segments
     /// requires that the log is flushed too, because a newer copy in the log may have superseded their content.
-    fn preflush(&mut self, io: &mut LogIo, out: &mut Commands) -> u32 {
+    fn preflush(&mut self, io: &mut LogCall) -> u32 {
         let commit = &mut self.commit;
         if let Some(kept) = &mut commit.kept {
             kept.commit_begins();
@@ -237,10 +237,10 @@ impl Commits for LogDrive {
         let (primaries, settles) = (records || asked || !committing.flushes.is_empty(), committing.settles);
         let mut left = 0;
         for primary in self.primaries.iter().filter(|primary| primaries && !primary.gone) {
-            left += u32::from(io.flush_if_needed(primary.device, LogStep::Commit, out));
+            left += u32::from(io.flush_if_needed(primary.device, LogStep::Commit));
         }
         if (!records || settles) && alive[1] {
-            left += u32::from(self.flush_log(io, out));
+            left += u32::from(self.flush_log(io));
         } else {
             self.commit.covers = (0, NOWHERE);
         }
@@ -251,7 +251,7 @@ impl Commits for LogDrive {
         self.log_flushed();
     }
 
-    fn write_record(&mut self, io: &mut LogIo, out: &mut Commands) -> Written {
+    fn write_record(&mut self, io: &mut LogCall) -> Written {
         if !self.commit.records_something {
             return Written::Nothing;
         }
@@ -291,14 +291,14 @@ impl Commits for LogDrive {
         let mut left = 0;
         for (at, len) in commit.ring.pieces(bytes) {
             let place = (self.log_device, commit.at + Bytes(at));
-            io.write(place, Bytes(len), Buffer::Metadata, LogStep::Commit, Cause::Metadata, out);
+            io.write(place, Bytes(len), Buffer::Metadata, LogStep::Commit, Cause::Metadata);
             left += 1;
         }
         Written::InFlight(left)
     }
 
-    fn postflush(&mut self, io: &mut LogIo, out: &mut Commands) -> u32 {
-        u32::from(self.flush_log(io, out))
+    fn postflush(&mut self, io: &mut LogCall) -> u32 {
+        u32::from(self.flush_log(io))
     }
 
     fn on_durable(&mut self, io: &mut LogIo, batch: &LogBatch) {

@@ -12,13 +12,13 @@
 use peryton_units::Bytes;
 
 use crate::{
-    api::command::{Buffer, Cause, Command, Commands},
+    api::command::{Buffer, Cause, Command},
     log::append::BUFFERS,
     log::drive::LogDrive,
     log::layout::BUFFER,
     log::migrating::window_buffer,
     log::migration::{NO_CHUNK, Next, Part, Rest, Run},
-    log::step::{LogIo, LogStep},
+    log::step::{LogCall, LogIo, LogStep},
 };
 
 impl LogDrive {
@@ -120,7 +120,7 @@ impl LogDrive {
     }
 
     /// Starts a run of whole units: what the window has is copied, the rest is read, and then it is written.
-    pub(in crate::log) fn start_units(&mut self, io: &mut LogIo, mut run: Run, out: &mut Commands) {
+    pub(in crate::log) fn start_units(&mut self, io: &mut LogCall, mut run: Run) {
         let assembly = self.migration.assemblies.pop().expect("as many as writes in flight");
         run.assembly = Some(assembly);
         run.pending = run.rest.len() as u32;
@@ -128,7 +128,7 @@ impl LogDrive {
         for part in run.parts.iter().filter(|part| part.chunk != NO_CHUNK) {
             let within = Bytes(part.at - self.migration.chunks[part.chunk as usize].at);
             let from = Buffer::Move { index: window_buffer(part.chunk), offset: within };
-            out.push(Command::Copy { from, to: to(part.offset), len: Bytes(part.len) });
+            io.out.push(Command::Copy { from, to: to(part.offset), len: Bytes(part.len) });
         }
         let reads: Vec<_> = run.rest.iter().map(|rest| (*rest, to(rest.offset))).collect();
         let index = self.migration.runs.insert(run);
@@ -136,21 +136,15 @@ impl LogDrive {
         for ((rest, buffer), place) in reads.into_iter().zip(0..) {
             let at = rest.at.map_or_else(|| self.primaries.place_of(rest.offset), |at| self.log_place(at));
             let step = LogStep::MigrationRest { run: index, rest: place };
-            io.read(at, Bytes(rest.len), buffer, step, Cause::WriteBack, out);
+            io.read(at, Bytes(rest.len), buffer, step, Cause::WriteBack);
         }
         if self.migration.runs[index].pending == 0 {
-            self.write_units(io, index, out);
+            self.write_units(io, index);
         }
     }
 
     /// A read for a run is done. After the last one, the run is written.
-    pub(in crate::log) fn rest_was_read(
-        &mut self,
-        io: &mut LogIo,
-        (index, rest): (u32, u32),
-        failed: bool,
-        out: &mut Commands,
-    ) {
+    pub(in crate::log) fn rest_was_read(&mut self, io: &mut LogCall, (index, rest): (u32, u32), failed: bool) {
         let run = &mut self.migration.runs[index];
         run.rest[rest as usize].failed = failed;
         run.pending -= 1;
@@ -163,23 +157,23 @@ impl LogDrive {
             return self.run_is_over(index);
         }
         match run.rest.iter().any(|rest| rest.failed) {
-            false => self.write_units(io, index, out),
-            true => self.write_parts(io, index, out),
+            false => self.write_units(io, index),
+            true => self.write_parts(io, index),
         }
     }
 
-    fn write_units(&mut self, io: &mut LogIo, index: u32, out: &mut Commands) {
+    fn write_units(&mut self, io: &mut LogCall, index: u32) {
         let run = &mut self.migration.runs[index];
         (run.pending, run.completed) = (1, true);
         let (offset, len) = (run.offset, run.len);
         let buffer = Buffer::Move { index: BUFFERS + run.assembly.expect("it has a buffer"), offset: Bytes::ZERO };
         let step = LogStep::MigrationWrite { run: index };
-        io.write(self.primaries.place_of(offset), Bytes(len), buffer, step, Cause::WriteBack, out);
+        io.write(self.primaries.place_of(offset), Bytes(len), buffer, step, Cause::WriteBack);
         io.stats.logging_mut().bytes_migrated += len;
     }
 
     /// Writes the parts of a run that are from the log and could be read, without what completes its units.
-    pub(in crate::log) fn write_parts(&mut self, io: &mut LogIo, index: u32, out: &mut Commands) {
+    pub(in crate::log) fn write_parts(&mut self, io: &mut LogCall, index: u32) {
         let run = &mut self.migration.runs[index];
         run.completed = false;
         let failed: Vec<_> = run.rest.iter().filter(|rest| rest.failed).map(|rest| (rest.offset, rest.len)).collect();
@@ -198,7 +192,7 @@ impl LogDrive {
         for (from, to) in &spans {
             let buffer = Buffer::Move { index: assembly, offset: Bytes(from - begins) };
             let (at, len) = (self.primaries.place_of(*from), Bytes(to - from));
-            io.write(at, len, buffer, LogStep::MigrationWrite { run: index }, Cause::WriteBack, out);
+            io.write(at, len, buffer, LogStep::MigrationWrite { run: index }, Cause::WriteBack);
             io.stats.logging_mut().bytes_migrated += len.0;
         }
         if spans.is_empty() {

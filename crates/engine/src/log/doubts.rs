@@ -15,12 +15,12 @@ use peryton_format::mutation::{self, Mutation};
 use peryton_units::Nanos;
 
 use crate::{
-    api::command::{Commands, DeviceId},
+    api::command::DeviceId,
     api::error::RequestError,
     log::{
         drive::LogDrive,
         ready::Turn,
-        step::{LogIo, LogStep},
+        step::{LogCall, LogIo, LogStep},
     },
 };
 
@@ -63,7 +63,7 @@ impl Stopped {
 impl LogDrive {
     /// Stops the log, because the device has failed a flush.
     #[cold]
-    pub(in crate::log) fn stop(&mut self, io: &mut LogIo, device: DeviceId, out: &mut Commands) {
+    pub(in crate::log) fn stop(&mut self, io: &mut LogCall, device: DeviceId) {
         if mutation::is(Mutation::TrustFailedFlush) {
             return;
         }
@@ -74,26 +74,26 @@ impl LogDrive {
         self.stopped.devices |= 1 << device.index();
         if !self.stopped.checking {
             self.stopped.check = Some((device, io.now.saturating_add(CHECK)));
-            io.due(io.now.saturating_add(CHECK));
+            io.due_in(CHECK);
         }
         io.stopped = true;
         // The host's next flush fails, even if the volume is opened again before that.
         io.owe_error();
         self.commit.group.flush_failed();
-        self.give_up_commits(io, out);
+        self.give_up_commits(io);
         self.ready.push(Turn::Pieces);
         self.ready.push(Turn::Migration);
     }
 
     /// Flushes the device again when that is due, to find out whether it goes on failing.
     #[inline]
-    pub(in crate::log) fn check_stopped(&mut self, io: &mut LogIo, out: &mut Commands) {
+    pub(in crate::log) fn check_stopped(&mut self, io: &mut LogCall) {
         let Some((device, due)) = self.stopped.check.filter(|_| !self.stopped.checking) else { return };
         if io.now < due {
             return io.due(due);
         }
         self.stopped.checking = true;
-        io.flush_besides(device, LogStep::Check, out);
+        io.flush_besides(device, LogStep::Check);
     }
 
     /// Continues if the device has been fenced: its data count as lost then, and reads of them fail.
@@ -106,20 +106,20 @@ impl LogDrive {
 
     /// The log commits no more, so the host flushes that wait for a commit fail.
     #[cold]
-    pub(in crate::log) fn give_up_commits(&mut self, io: &mut LogIo, out: &mut Commands) {
+    pub(in crate::log) fn give_up_commits(&mut self, io: &mut LogCall) {
         let group = &mut self.commit.group;
         group.wanted = false;
         for batch in [&mut group.gathering, &mut group.committing] {
             batch.index = false;
         }
-        self.flushes_fail(io, out);
+        self.flushes_fail(io);
     }
 
     /// Fails the host flushes that wait for a commit.
     #[cold]
-    pub(in crate::log) fn flushes_fail(&mut self, io: &mut LogIo, out: &mut Commands) {
+    pub(in crate::log) fn flushes_fail(&mut self, io: &mut LogCall) {
         for flush in self.commit.group.take_flushes() {
-            io.flush_fails(flush, out);
+            io.flush_fails(flush);
         }
     }
 

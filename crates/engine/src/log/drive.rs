@@ -8,7 +8,7 @@ use peryton_format::{
 use peryton_units::{Bytes, Op};
 
 use crate::{
-    api::command::{Buffer, Cause, Commands, DeviceId, Request},
+    api::command::{Buffer, Cause, DeviceId, Request},
     api::error::RequestError,
     api::logging::{LogCaching, Logging},
     io::RequestIndex,
@@ -27,7 +27,7 @@ use crate::{
     log::ready::{Ready, Turn},
     log::segments::Segments,
     log::selective::Overwrites,
-    log::step::{LogIo, LogStep},
+    log::step::{LogCall, LogStep},
     log::verifying::{Verifying, Waiter},
 };
 
@@ -106,22 +106,22 @@ impl LogDrive {
 
     /// Carries out a read, write or discard that lies within the volume and is not empty.
     #[inline]
-    pub(in crate::log) fn take(&mut self, io: &mut LogIo, request: RequestIndex, asked: Request, out: &mut Commands) {
+    pub(in crate::log) fn take(&mut self, io: &mut LogCall, request: RequestIndex, asked: Request) {
         if self.stopped.any() {
             io.add_part(request);
-            return io.part_done(request, self.answer(), out);
+            return io.part_done(request, self.answer());
         }
         match asked.op {
-            Op::Read => self.read(io, request, asked, out),
-            Op::Write => self.write(io, request, asked, out),
-            Op::Discard => self.discard(io, request, asked, out),
+            Op::Read => self.read(io, request, asked),
+            Op::Write => self.write(io, request, asked),
+            Op::Discard => self.discard(io, request, asked),
             Op::Flush => unreachable!("a flush has no range"),
         }
     }
 
     /// Reads the newest copies. Parts that are neighbours on one device are read with one command.
     #[inline]
-    pub(in crate::log) fn read(&mut self, io: &mut LogIo, request: RequestIndex, asked: Request, out: &mut Commands) {
+    pub(in crate::log) fn read(&mut self, io: &mut LogCall, request: RequestIndex, asked: Request) {
         let (from, to) = (asked.offset.0, asked.offset.0 + asked.len.0);
         let (log_device, log_at) = (self.log_device, self.log_at);
         let gone = self.gone;
@@ -129,14 +129,14 @@ impl LogDrive {
         let border = log.segment_bytes() - 1;
         let mut from_log = 0;
         let mut waiting: Vec<Waiter> = Vec::new();
-        let mut issue = |from: u64, to: u64, place: Option<u64>, io: &mut LogIo| {
+        let mut issue = |from: u64, to: u64, place: Option<u64>, io: &mut LogCall| {
             io.add_part(request);
             let buffer = Buffer::Request { id: io.id_of(request), offset: Bytes(from) - asked.offset };
             let len = Bytes(to - from);
             match place {
-                Some(_) if gone.log => io.part_done(request, Err(RequestError::Lost), out),
-                None if primaries.is_gone(from) => io.part_done(request, Err(RequestError::Lost), out),
-                Some(at) if log.is_damaged(at, len.0) => io.part_done(request, Err(RequestError::Lost), out),
+                Some(_) if gone.log => io.part_done(request, Err(RequestError::Lost)),
+                None if primaries.is_gone(from) => io.part_done(request, Err(RequestError::Lost)),
+                Some(at) if log.is_damaged(at, len.0) => io.part_done(request, Err(RequestError::Lost)),
                 Some(at) if log.is_unverified(at, len.0) => {
                     let segment = log.segment_of(at);
                     log.segments[segment as usize].readers += 1;
@@ -145,14 +145,14 @@ impl LogDrive {
                 }
                 None => {
                     let purpose = LogStep::Host { request };
-                    io.read(primaries.place_of(from), len, buffer, purpose, Cause::Host, out);
+                    io.read(primaries.place_of(from), len, buffer, purpose, Cause::Host);
                 }
                 Some(at) => {
                     let segment = log.segment_of(at);
                     log.segments[segment as usize].readers += 1;
                     from_log += len.0;
                     let purpose = LogStep::Read { request, segment };
-                    io.read((log_device, Bytes(log_at + at)), len, buffer, purpose, Cause::Host, out);
+                    io.read((log_device, Bytes(log_at + at)), len, buffer, purpose, Cause::Host);
                 }
             }
         };
@@ -173,7 +173,7 @@ impl LogDrive {
             issue(start, end, place, io);
         }
         for waiter in waiting {
-            self.wait_until_verified(io, waiter, out);
+            self.wait_until_verified(io, waiter);
         }
         let stats = io.stats.logging_mut();
         stats.reads += 1;
@@ -195,7 +195,7 @@ impl LogDrive {
     /// Cuts a write into pieces that each fit an append, and where selective caching sends neighbouring blocks to
     /// different devices.
     #[inline]
-    pub(in crate::log) fn write(&mut self, io: &mut LogIo, request: RequestIndex, asked: Request, out: &mut Commands) {
+    pub(in crate::log) fn write(&mut self, io: &mut LogCall, request: RequestIndex, asked: Request) {
         io.stats.logging_mut().bytes_written_by_host += asked.len.0;
         let (start, end) = (asked.offset.0, asked.offset.0 + asked.len.0);
         let threshold = match io.tuning.logging.caching {
@@ -210,7 +210,7 @@ impl LogDrive {
             if primary.gone && !self.primaries.all_gone() {
                 // The log is for the others: what it took for this one would stay in it.
                 io.add_part(request);
-                io.part_done(request, Err(RequestError::Device), out);
+                io.part_done(request, Err(RequestError::Device));
                 next = end;
                 continue;
             }
@@ -243,19 +243,13 @@ impl LogDrive {
             }
             let piece = Piece { request, offset: next, len: to - next, buffer: next - start };
             io.add_part(request);
-            self.place(io, piece, way, out);
+            self.place(io, piece, way);
             next = to;
         }
     }
 
     /// Discards the blocks that the request covers fully. The engine ignores the rest: a discard is only a hint.
-    pub(in crate::log) fn discard(
-        &mut self,
-        io: &mut LogIo,
-        request: RequestIndex,
-        asked: Request,
-        out: &mut Commands,
-    ) {
+    pub(in crate::log) fn discard(&mut self, io: &mut LogCall, request: RequestIndex, asked: Request) {
         let from = asked.offset.0.next_multiple_of(self.block);
         let to = (asked.offset.0 + asked.len.0) & !(self.block - 1);
         let mut next = from;
@@ -263,7 +257,7 @@ impl LogDrive {
             let end = to.min(self.primaries.of(next).to);
             io.add_part(request);
             let piece = Piece { request, offset: next, len: end - next, buffer: 0 };
-            self.place(io, piece, Way::Discard, out);
+            self.place(io, piece, Way::Discard);
             next = end;
         }
     }

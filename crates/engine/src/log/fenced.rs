@@ -9,14 +9,14 @@
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
-    api::command::{Commands, DeviceId},
+    api::command::DeviceId,
     api::location::Losses,
     api::logging::LogPart,
     log::drive::LogDrive,
     log::primaries::Primary,
     log::ready::Turn,
     log::segments::{Segment, State},
-    log::step::LogIo,
+    log::step::{LogCall, LogIo},
 };
 
 impl LogDrive {
@@ -53,9 +53,9 @@ impl LogDrive {
 
     /// Resumes commits once it is durable that a device is gone.
     #[cold]
-    pub(in crate::log) fn go_on_without(&mut self, io: &mut LogIo, out: &mut Commands) {
+    pub(in crate::log) fn go_on_without(&mut self, io: &mut LogCall) {
         if io.owes_error {
-            self.flushes_fail(io, out);
+            self.flushes_fail(io);
         }
         if self.primaries.any_gone() && !self.gone.log {
             self.keep_what_drains();

@@ -13,8 +13,12 @@ use peryton_format::{
 };
 
 use crate::{
-    api::command::Commands, log::drive::LogDrive, log::index::Pending, log::layout::BUFFER, log::ready::Turn,
-    log::segments::State, log::step::LogIo,
+    log::drive::LogDrive,
+    log::index::Pending,
+    log::layout::BUFFER,
+    log::ready::Turn,
+    log::segments::State,
+    log::step::{LogCall, LogIo},
 };
 
 impl LogDrive {
@@ -82,7 +86,7 @@ impl LogDrive {
     }
 
     /// Writes an index of the durable records. If the log is full the entries stay pending.
-    pub(in crate::log) fn write_index(&mut self, io: &mut LogIo, out: &mut Commands) {
+    pub(in crate::log) fn write_index(&mut self, io: &mut LogCall) {
         if self.index.in_flight {
             return;
         }
@@ -91,7 +95,7 @@ impl LogDrive {
             return self.put_back(entries);
         };
         self.index.in_flight = true;
-        self.append_index(io, space, (covered, entries), out);
+        self.append_index(io, space, (covered, entries));
     }
 
     fn put_back(&mut self, entries: Vec<Pending>) {
@@ -103,11 +107,10 @@ impl LogDrive {
 
     pub(in crate::log) fn index_retired(
         &mut self,
-        io: &mut LogIo,
+        io: &mut LogCall,
         at: u64,
         (covered, entries): (IndexSpan, Vec<Pending>),
         failed: bool,
-        out: &mut Commands,
     ) {
         self.index.in_flight = false;
         if failed {
@@ -121,7 +124,7 @@ impl LogDrive {
         self.index_is_written(at, covered);
         self.index.asked = false;
         if self.index.more {
-            self.write_index(io, out);
+            self.write_index(io);
         }
     }
 

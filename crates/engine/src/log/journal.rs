@@ -178,7 +178,7 @@ impl Commit {
         }
         if batch.since.is_none() {
             batch.since = Some(io.now);
-            io.due(io.now.saturating_add(io.tuning.commit_interval));
+            io.due_in(io.tuning.commit_interval);
         }
     }
 

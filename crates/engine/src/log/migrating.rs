@@ -6,10 +6,10 @@
 //! holds `migration_memory` bytes; `window.rs` fills it.
 
 use peryton_format::log::ring::CommitRecord;
-use peryton_units::Bytes;
+use peryton_units::{Bytes, Nanos};
 
 use crate::{
-    api::command::{Buffer, Cause, Command, Commands},
+    api::command::{Buffer, Cause, Command},
     log::append::BUFFERS,
     log::drive::LogDrive,
     log::layout::BUFFER,
@@ -17,7 +17,7 @@ use crate::{
     log::mode::Trigger,
     log::ready::Turn,
     log::segments::Record,
-    log::step::{LogIo, LogStep},
+    log::step::{LogCall, LogIo, LogStep},
     log::triggers::RETRY,
     log::verifying::VERIFIES,
 };
@@ -84,7 +84,7 @@ impl LogDrive {
 
     /// Continues the migration until it has to wait for a command.
     #[inline]
-    pub(in crate::log) fn pump_migration(&mut self, io: &mut LogIo, out: &mut Commands) {
+    pub(in crate::log) fn pump_migration(&mut self, io: &mut LogCall) {
         if self.migration.is_idle() {
             return;
         }
@@ -97,9 +97,9 @@ impl LogDrive {
         loop {
             let goes_on = match self.migration.phase {
                 Phase::Idle => self.begin_hint(io),
-                Phase::Planning => self.plan(io, out),
-                Phase::Reading => self.read_window(io, out),
-                Phase::Writing => self.write_window(io, out),
+                Phase::Planning => self.plan(io),
+                Phase::Reading => self.read_window(io),
+                Phase::Writing => self.write_window(io),
             };
             if !goes_on {
                 return;
@@ -116,13 +116,13 @@ impl LogDrive {
     }
 
     /// Fills a window. Returns whether the migration can continue now.
-    fn plan(&mut self, io: &mut LogIo, out: &mut Commands) -> bool {
+    fn plan(&mut self, io: &mut LogCall) -> bool {
         (self.migration.window, self.migration.unit) = (window_of(&io.tuning), self.write_unit(io));
         let mut looks = LOOK_AT;
         let unverified =
             if self.migration.whole { self.plan_segments(io, &mut looks) } else { self.plan_range(&mut looks) };
         if let Some(at) = unverified {
-            self.verify_ahead(io, at, out);
+            self.verify_ahead(io, at);
         }
         let migration = &mut self.migration;
         if !migration.chunks.is_empty() {
@@ -130,7 +130,7 @@ impl LogDrive {
             return true;
         }
         if looks == 0 {
-            io.due(io.now);
+            io.due_in(Nanos::ZERO);
             return false;
         }
         self.pass_segments();
@@ -165,7 +165,7 @@ impl LogDrive {
         false
     }
 
-    fn read_window(&mut self, io: &mut LogIo, out: &mut Commands) -> bool {
+    fn read_window(&mut self, io: &mut LogCall) -> bool {
         let (log_device, log_at) = (self.log_device, self.log_at);
         let migration = &mut self.migration;
         while migration.in_flight < READS && migration.next_chunk < migration.chunks.len() {
@@ -175,7 +175,7 @@ impl LogDrive {
             migration.in_flight += 1;
             let buffer = Buffer::Move { index: window_buffer(index), offset: Bytes::ZERO };
             let purpose = LogStep::MigrationRead { chunk: index };
-            io.read((log_device, Bytes(log_at + at)), Bytes(len), buffer, purpose, Cause::WriteBack, out);
+            io.read((log_device, Bytes(log_at + at)), Bytes(len), buffer, purpose, Cause::WriteBack);
         }
         if migration.in_flight > 0 {
             return false;
@@ -195,12 +195,12 @@ impl LogDrive {
         self.ready.push(Turn::Migration);
     }
 
-    fn write_window(&mut self, io: &mut LogIo, out: &mut Commands) -> bool {
+    fn write_window(&mut self, io: &mut LogCall) -> bool {
         while (self.migration.writing.len() as u32) < WRITES {
             if let Some(unit) = self.migration.unit {
                 match self.next_units(io, unit) {
                     Next::Units(run) => {
-                        self.start_units(io, run, out);
+                        self.start_units(io, run);
                         continue;
                     }
                     Next::None => break,
@@ -208,7 +208,7 @@ impl LogDrive {
                 }
             }
             let Some(run) = self.next_run(io) else { break };
-            self.write_run(io, run, out);
+            self.write_run(io, run);
         }
         if !self.migration.writing.is_empty() || self.migration.next_part < self.migration.parts.len() {
             return false;
@@ -270,7 +270,7 @@ impl LogDrive {
         (run.len > 0).then_some(run)
     }
 
-    fn write_run(&mut self, io: &mut LogIo, mut run: Run, out: &mut Commands) {
+    fn write_run(&mut self, io: &mut LogCall, mut run: Run) {
         let migration = &mut self.migration;
         let place = |part: &Part| {
             let offset = Bytes(part.at - migration.chunks[part.chunk as usize].at);
@@ -286,7 +286,7 @@ impl LogDrive {
             let index = BUFFERS + assembly;
             for part in &run.parts {
                 let to = Buffer::Move { index, offset: Bytes(part.offset - run.offset) };
-                out.push(Command::Copy { from: place(part), to, len: Bytes(part.len) });
+                io.out.push(Command::Copy { from: place(part), to, len: Bytes(part.len) });
             }
             run.assembly = Some(assembly);
             Buffer::Move { index, offset: Bytes::ZERO }
@@ -294,11 +294,11 @@ impl LogDrive {
         let (at, len) = (self.primaries.place_of(run.offset), Bytes(run.len));
         let index = self.migration.runs.insert(run);
         self.migration.writing.push(index);
-        io.write(at, len, buffer, LogStep::MigrationWrite { run: index }, Cause::WriteBack, out);
+        io.write(at, len, buffer, LogStep::MigrationWrite { run: index }, Cause::WriteBack);
         io.stats.logging_mut().bytes_migrated += len.0;
     }
 
-    pub(in crate::log) fn migration_wrote(&mut self, io: &mut LogIo, index: u32, failed: bool, out: &mut Commands) {
+    pub(in crate::log) fn migration_wrote(&mut self, io: &mut LogCall, index: u32, failed: bool) {
         let run = &mut self.migration.runs[index];
         run.pending -= 1;
         run.failed |= failed;
@@ -306,7 +306,7 @@ impl LogDrive {
             (0, true) if run.completed && !self.stopped.any() => {
                 // The completing data may be the unwritable ones.
                 run.failed = false;
-                self.write_parts(io, index, out);
+                self.write_parts(io, index);
             }
             (0, _) => self.run_is_over(index),
             _ => {}

@@ -10,7 +10,7 @@ use peryton_format::{
 use peryton_units::Bytes;
 
 use crate::{
-    api::command::{Buffers, Commands, DeviceId, Request},
+    api::command::{Buffers, DeviceId, Request},
     api::config::Tuning,
     api::error::{DeviceError, OpenError, ReadmitError, RequestError},
     api::location::{Location, Losses, MapPart, Origin, Source},
@@ -23,7 +23,7 @@ use crate::{
     log::drive::{LogDrive, continues},
     log::kept::Kept,
     log::ready::Turn,
-    log::step::{LogCommand, LogIo, LogStep},
+    log::step::{LogCall, LogCommand, LogIo, LogStep},
     log::verifying::VERIFIES,
     placement::PlacementOps,
 };
@@ -40,44 +40,44 @@ impl PlacementOps for LogDrive {
     type Step = LogStep;
 
     #[inline]
-    fn submit(&mut self, io: &mut LogIo, request: RequestIndex, asked: Request, out: &mut Commands) {
-        self.take(io, request, asked, out);
-        self.go_on(io, out);
+    fn submit(&mut self, io: &mut LogCall, request: RequestIndex, asked: Request) {
+        self.take(io, request, asked);
+        self.go_on(io);
     }
 
-    fn flush(&mut self, io: &mut LogIo, request: RequestIndex, out: &mut Commands) {
+    fn flush(&mut self, io: &mut LogCall, request: RequestIndex) {
         io.add_part(request);
         if self.stopped.any() {
             io.error_reported();
-            return io.part_done(request, self.answer(), out);
+            return io.part_done(request, self.answer());
         }
         self.commit.wait(request);
         self.ready.push(Turn::Commit);
-        self.go_on(io, out);
+        self.go_on(io);
     }
 
     #[inline]
-    fn step(&mut self, io: &mut LogIo, step: LogStep, _: &LogCommand, failed: bool, out: &mut Commands) {
+    fn step(&mut self, io: &mut LogCall, step: LogStep, _: &LogCommand, failed: bool) {
         match step {
-            LogStep::Append { group } => self.append_step(io, group, failed, out),
+            LogStep::Append { group } => self.append_step(io, group, failed),
             LogStep::Host { request } => {
                 let result = if failed { Err(RequestError::Device) } else { self.answer() };
-                io.part_done(request, result, out);
+                io.part_done(request, result);
             }
             LogStep::Read { request, segment } => {
                 self.log.read_ended(segment);
                 let result = if failed { Err(RequestError::Device) } else { self.answer() };
-                io.part_done(request, result, out);
+                io.part_done(request, result);
             }
-            LogStep::Verify { slot } => self.verify_step(io, slot, failed, out),
-            LogStep::Direct { op } => self.direct_step(io, op, failed, out),
+            LogStep::Verify { slot } => self.verify_step(io, slot, failed),
+            LogStep::Direct { op } => self.direct_step(io, op, failed),
             LogStep::MigrationRead { chunk } => self.migration_read(chunk, failed),
-            LogStep::MigrationRest { run, rest } => self.rest_was_read(io, (run, rest), failed, out),
-            LogStep::MigrationWrite { run } => self.migration_wrote(io, run, failed, out),
-            LogStep::Commit => self.step_commit(io, failed, out),
+            LogStep::MigrationRest { run, rest } => self.rest_was_read(io, (run, rest), failed),
+            LogStep::MigrationWrite { run } => self.migration_wrote(io, run, failed),
+            LogStep::Commit => self.step_commit(io, failed),
             LogStep::Check => self.stopped.checked(failed, io),
         }
-        self.go_on(io, out);
+        self.go_on(io);
     }
 
     fn encode(&self, io: &LogIo, command: &LogCommand, step: LogStep, into: &mut [u8], buffers: Option<&dyn Buffers>) {
@@ -89,13 +89,13 @@ impl PlacementOps for LogDrive {
         }
     }
 
-    fn tick(&mut self, io: &mut LogIo, out: &mut Commands) {
-        self.check_stopped(io, out);
-        self.tick_appends(io, out);
+    fn tick(&mut self, io: &mut LogCall) {
+        self.check_stopped(io);
+        self.tick_appends(io);
         self.tick_commit(io);
         self.ready.push(Turn::Trigger);
         self.ready.push(Turn::Migration);
-        self.go_on(io, out);
+        self.go_on(io);
         self.declare_timeout(io);
     }
 
@@ -107,9 +107,9 @@ impl PlacementOps for LogDrive {
         BUFFERS + VERIFIES + self.migration.buffers(tuning)
     }
 
-    fn write_all_back(&mut self, io: &mut LogIo, out: &mut Commands) {
+    fn write_all_back(&mut self, io: &mut LogCall) {
         self.write_all_home(io);
-        self.go_on(io, out);
+        self.go_on(io);
     }
 
     fn dirty_left(&self) -> u64 {
@@ -197,28 +197,28 @@ impl PlacementOps for LogDrive {
         }
     }
 
-    fn flush_failed(&mut self, io: &mut LogIo, device: DeviceId, out: &mut Commands) {
-        self.stop(io, device, out);
-        self.go_on(io, out);
+    fn flush_failed(&mut self, io: &mut LogCall, device: DeviceId) {
+        self.stop(io, device);
+        self.go_on(io);
     }
 
-    fn fail_flushes(&mut self, io: &mut LogIo, out: &mut Commands) {
-        self.flushes_fail(io, out);
+    fn fail_flushes(&mut self, io: &mut LogCall) {
+        self.flushes_fail(io);
     }
 
-    fn fence(&mut self, io: &mut LogIo, device: DeviceId, out: &mut Commands) -> bool {
+    fn fence(&mut self, io: &mut LogCall, device: DeviceId) -> bool {
         let loses = self.device_died(io, device);
-        self.go_on(io, out);
+        self.go_on(io);
         loses
     }
 
-    fn is_ready_to_fence(&mut self, _: &mut LogIo, _: &mut Commands) -> bool {
+    fn is_ready_to_fence(&mut self, _: &mut LogCall) -> bool {
         self.commit.group.is_idle()
     }
 
-    fn fence_is_durable(&mut self, io: &mut LogIo, out: &mut Commands) {
-        self.go_on_without(io, out);
-        self.go_on(io, out);
+    fn fence_is_durable(&mut self, io: &mut LogCall) {
+        self.go_on_without(io);
+        self.go_on(io);
     }
 
     fn without(&mut self, _: &LogIo, device: DeviceId) -> bool {
@@ -284,12 +284,12 @@ impl PlacementOps for LogDrive {
 
 impl LogDrive {
     /// See [`Engine::host_dropped`](crate::Engine::host_dropped).
-    pub(crate) fn host_dropped(&mut self, io: &mut LogIo, range: Range<Bytes>, out: &mut Commands) {
+    pub(crate) fn host_dropped(&mut self, io: &mut LogCall, range: Range<Bytes>) {
         // Only whole blocks are migrated: a block in two places costs more than it saves.
         let (from, to) = (range.start.0 & !(self.block - 1), range.end.0.min(self.size).next_multiple_of(self.block));
         self.migration.hint(from, to);
         self.ready.push(Turn::Migration);
-        self.go_on(io, out);
+        self.go_on(io);
     }
 
     /// Whether the log has stopped after a failed flush, and waits until the volume is opened again.

@@ -2,7 +2,7 @@
 //! the end of each call of the driver carries it out. So no function that starts, continues or ends such work calls
 //! itself through others.
 
-use crate::{api::command::Commands, log::drive::LogDrive, log::step::LogIo};
+use crate::{log::drive::LogDrive, log::step::LogCall};
 
 /// Work that may go on. The order of the variants is the order of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,13 +40,13 @@ impl Ready {
 impl LogDrive {
     /// Carries out ready work, until none is left.
     #[inline]
-    pub(in crate::log) fn go_on(&mut self, io: &mut LogIo, out: &mut Commands) {
+    pub(in crate::log) fn go_on(&mut self, io: &mut LogCall) {
         while let Some(turn) = self.ready.pop() {
             match turn {
-                Turn::Pieces => self.look_at_deferred(io, out),
-                Turn::Commit => self.pump_commit(io, out),
+                Turn::Pieces => self.look_at_deferred(io),
+                Turn::Commit => self.pump_commit(io),
                 Turn::Trigger => self.migrate_if_due(io),
-                Turn::Migration => self.pump_migration(io, out),
+                Turn::Migration => self.pump_migration(io),
             }
         }
     }

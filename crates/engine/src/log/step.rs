@@ -60,4 +60,5 @@ impl io::Step for LogStep {
 
 /// The I/O state of a logging drive.
 pub(crate) type LogIo = io::Io<LogStep>;
+pub(crate) type LogCall<'a> = io::Call<'a, LogStep>;
 pub(crate) type LogCommand = io::InFlight<LogStep>;

@@ -17,7 +17,7 @@ use peryton_format::{
 use peryton_units::Bytes;
 
 use crate::{
-    api::command::{Buffer, Buffers, Cause, Command, Commands},
+    api::command::{Buffer, Buffers, Cause, Command},
     api::error::RequestError,
     api::verification::Verification,
     io::RequestIndex,
@@ -26,7 +26,7 @@ use crate::{
     log::layout::BUFFER,
     log::migration::WRITES,
     log::ready::Turn,
-    log::step::{LogIo, LogStep},
+    log::step::{LogCall, LogStep},
     log::unverified::Unit,
 };
 
@@ -80,26 +80,26 @@ fn buffer_of(slot: u32, offset: u64) -> Buffer {
 impl LogDrive {
     /// Lets a part of a host read wait until its data are verified.
     #[cold]
-    pub(in crate::log) fn wait_until_verified(&mut self, io: &mut LogIo, waiter: Waiter, out: &mut Commands) {
+    pub(in crate::log) fn wait_until_verified(&mut self, io: &mut LogCall, waiter: Waiter) {
         self.verifying.waiting.push(waiter);
         self.verifying.queue.push_back((waiter.at, waiter.len));
-        self.pump_verifying(io, out);
+        self.pump_verifying(io);
     }
 
-    fn pump_verifying(&mut self, io: &mut LogIo, out: &mut Commands) {
+    fn pump_verifying(&mut self, io: &mut LogCall) {
         while let Some(slot) = self.verifying.free_slot()
             && let Some((at, len)) = self.verifying.queue.pop_front()
         {
             // If the data are being read already, the end of that read answers the waiting parts.
             if let Some(unit) = self.log.unit_of(at, len, 0) {
-                self.read_unit(io, slot, unit, Cause::Host, out);
+                self.read_unit(io, slot, unit, Cause::Host);
             }
         }
     }
 
     /// Verifies the data that a migration needs next, from this place on.
     #[cold]
-    pub(in crate::log) fn verify_ahead(&mut self, io: &mut LogIo, at: u64, out: &mut Commands) -> bool {
+    pub(in crate::log) fn verify_ahead(&mut self, io: &mut LogCall, at: u64) -> bool {
         let (segment, mut from, mut any) = (self.log.segment_of(at), at, false);
         while let Some(slot) = self.verifying.free_slot()
             && let Some(next) = self.log.first_unverified(segment, from)
@@ -108,20 +108,20 @@ impl LogDrive {
             from = match unit {
                 Unit::Appends { to, .. } | Unit::Piece { to, .. } => to,
             };
-            self.read_unit(io, slot, unit, Cause::WriteBack, out);
+            self.read_unit(io, slot, unit, Cause::WriteBack);
             any = true;
         }
         any
     }
 
     /// Verifies some used and unverified data; returns whether there were any.
-    pub(crate) fn verify_more(&mut self, io: &mut LogIo, out: &mut Commands) -> bool {
+    pub(crate) fn verify_more(&mut self, io: &mut LogCall) -> bool {
         let order: Vec<u32> = self.log.order.iter().copied().collect();
         let next = order.into_iter().find_map(|segment| self.log.first_unverified(segment, 0));
-        next.is_some_and(|at| self.verify_ahead(io, at, out))
+        next.is_some_and(|at| self.verify_ahead(io, at))
     }
 
-    fn read_unit(&mut self, io: &mut LogIo, slot: u32, unit: Unit, cause: Cause, out: &mut Commands) {
+    fn read_unit(&mut self, io: &mut LogCall, slot: u32, unit: Unit, cause: Cause) {
         let first = unit.first();
         let segment = self.log.segment_of(first);
         let end = self.log.start_of(segment) + self.log.segment_bytes();
@@ -138,7 +138,7 @@ impl LogDrive {
         for (from, to) in parts.into_iter().flatten() {
             let to = to.min(end).min(first + BUFFER);
             let buffer = buffer_of(slot, from - first);
-            io.read(self.log_place(from), Bytes(to - from), buffer, LogStep::Verify { slot }, cause, out);
+            io.read(self.log_place(from), Bytes(to - from), buffer, LogStep::Verify { slot }, cause);
             pending += 1;
         }
         self.verifying.slots[slot as usize] = Some(Reading { unit, pending, failed: false, result: None });
@@ -222,7 +222,7 @@ impl LogDrive {
 
     /// A read of a unit has ended.
     #[cold]
-    pub(in crate::log) fn verify_step(&mut self, io: &mut LogIo, slot: u32, failed: bool, out: &mut Commands) {
+    pub(in crate::log) fn verify_step(&mut self, io: &mut LogCall, slot: u32, failed: bool) {
         let reading = self.verifying.slots[slot as usize].as_mut().expect("it was being read");
         reading.pending -= 1;
         reading.failed |= failed;
@@ -243,14 +243,14 @@ impl LogDrive {
             }
             None => self.log.unit_is_unreadable(unit),
         }
-        self.answer_waiters(io, (slot, unit, result.is_none()), out);
+        self.answer_waiters(io, (slot, unit, result.is_none()));
         self.log.read_ended(self.log.segment_of(unit.first()));
-        self.pump_verifying(io, out);
+        self.pump_verifying(io);
         self.ready.push(Turn::Migration);
     }
 
     /// Answers the parts of host reads that the read of this unit decides.
-    fn answer_waiters(&mut self, io: &mut LogIo, (slot, unit, failed): (u32, Unit, bool), out: &mut Commands) {
+    fn answer_waiters(&mut self, io: &mut LogCall, (slot, unit, failed): (u32, Unit, bool)) {
         let first = unit.first();
         let (low, high) = match unit {
             Unit::Appends { from, to } | Unit::Piece { from, to, .. } => (from, to),
@@ -278,14 +278,14 @@ impl LogDrive {
                 if low > at || at + len > high {
                     // Its pieces were verified one by one.
                     let purpose = LogStep::Read { request, segment };
-                    io.read(self.log_place(at), Bytes(len), place, purpose, Cause::Host, out);
+                    io.read(self.log_place(at), Bytes(len), place, purpose, Cause::Host);
                     continue;
                 }
-                out.push(Command::Copy { from: buffer_of(slot, at - first), to: place, len: Bytes(len) });
+                io.out.push(Command::Copy { from: buffer_of(slot, at - first), to: place, len: Bytes(len) });
                 Ok(())
             };
             self.log.read_ended(segment);
-            io.part_done(request, result, out);
+            io.part_done(request, result);
         }
         if self.gone.log || self.stopped.any() {
             self.verifying.queue.clear();

@@ -9,13 +9,13 @@ use peryton_format::log::ring::CommitRecord;
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
-    api::command::{Buffer, Cause, Commands},
+    api::command::{Buffer, Cause},
     api::error::RequestError,
     log::deferred::DeferredPiece,
     log::direct::{Direct, Past, Piece, Way},
     log::drive::LogDrive,
     log::ready::Turn,
-    log::step::LogIo,
+    log::step::{LogCall, LogIo},
 };
 
 /// The most records that one failed write makes, so that a large one does not fill the ring.
@@ -33,17 +33,17 @@ enum Placed {
 impl LogDrive {
     /// Sends a piece on its way, or lets it wait.
     #[inline]
-    pub(in crate::log) fn place(&mut self, io: &mut LogIo, piece: Piece, way: Way, out: &mut Commands) {
-        if self.try_place(io, (piece, way), u64::MAX, out) != Placed::OnItsWay {
+    pub(in crate::log) fn place(&mut self, io: &mut LogCall, piece: Piece, way: Way) {
+        if self.try_place(io, (piece, way), u64::MAX) != Placed::OnItsWay {
             self.deferred.defer(DeferredPiece { piece, way });
         }
     }
 
     /// Sends a piece, unless it has to wait. It also waits for pieces with a number below `before` that wait.
     #[inline]
-    fn try_place(&mut self, io: &mut LogIo, (piece, way): (Piece, Way), before: u64, out: &mut Commands) -> Placed {
+    fn try_place(&mut self, io: &mut LogCall, (piece, way): (Piece, Way), before: u64) -> Placed {
         if self.stopped.any() {
-            io.part_done(piece.request, self.answer(), out);
+            io.part_done(piece.request, self.answer());
             return Placed::OnItsWay;
         }
         let actual = if way == Way::Log { self.way_in(io.now) } else { way };
@@ -53,14 +53,14 @@ impl LogDrive {
         if actual != Way::Log && self.is_crowded() {
             if (self.is_stranded() || self.migration.is_stuck()) && self.fired(io).is_none() {
                 // Nothing makes room before a failed device is back.
-                io.part_done(piece.request, Err(RequestError::Device), out);
+                io.part_done(piece.request, Err(RequestError::Device));
                 return Placed::OnItsWay;
             }
             return Placed::Waits;
         }
         match actual {
             Way::Log => {
-                if !self.append(io, piece, out) {
+                if !self.append(io, piece) {
                     return Placed::WaitsForBuffer;
                 }
             }
@@ -68,7 +68,7 @@ impl LogDrive {
                 let purpose = self.directs.start(io.now, piece, 1);
                 let buffer = Buffer::Request { id: io.id_of(piece.request), offset: Bytes(piece.buffer) };
                 let place = self.primaries.place_of(piece.offset);
-                io.write(place, Bytes(piece.len), buffer, purpose, Cause::Host, out);
+                io.write(place, Bytes(piece.len), buffer, purpose, Cause::Host);
                 let stats = io.stats.logging_mut();
                 stats.direct_writes += 1;
                 stats.bytes_direct += piece.len;
@@ -78,7 +78,7 @@ impl LogDrive {
                     self.ready.push(Turn::Trigger);
                 }
             }
-            Way::Discard => self.discard_now(io, piece, out),
+            Way::Discard => self.discard_now(io, piece),
         }
         Placed::OnItsWay
     }
@@ -118,7 +118,7 @@ impl LogDrive {
 
     /// The primary discards the part that is not in the log. If the log has the newest copy, the primary has an older
     /// one, which must not reappear: it is zeroed.
-    fn discard_now(&mut self, io: &mut LogIo, whole: Piece, out: &mut Commands) {
+    fn discard_now(&mut self, io: &mut LogCall, whole: Piece) {
         let mut runs: Vec<(u64, u64, bool)> = Vec::new();
         self.map.walk(whole.offset, whole.offset + whole.len, |from, to, place| match runs.last_mut() {
             Some((_, end, logged)) if *logged == place.is_some() => *end = to,
@@ -128,14 +128,14 @@ impl LogDrive {
         for (from, to, logged) in runs {
             let place = self.primaries.place_of(from);
             if logged {
-                io.zero(place, Bytes(to - from), purpose, out);
+                io.zero(place, Bytes(to - from), purpose);
             } else {
-                io.discard(place, Bytes(to - from), purpose, out);
+                io.discard(place, Bytes(to - from), purpose);
             }
         }
     }
 
-    pub(in crate::log) fn direct_step(&mut self, io: &mut LogIo, op: u32, failed: bool, out: &mut Commands) {
+    pub(in crate::log) fn direct_step(&mut self, io: &mut LogCall, op: u32, failed: bool) {
         let row = &mut self.directs.rows[op];
         row.left -= 1;
         row.failed |= failed;
@@ -154,7 +154,7 @@ impl LogDrive {
             map.remove(from, to, |at, len| log.superseded(at, len));
             self.record_void(io, from, to);
         }
-        io.part_done(piece.request, result, out);
+        io.part_done(piece.request, result);
         self.ready.push(Turn::Pieces);
         self.ready.push(Turn::Migration);
     }
@@ -189,10 +189,10 @@ impl LogDrive {
     }
 
     /// Some operation has ended for which a piece may have waited. Overlapping pieces keep their order.
-    pub(in crate::log) fn look_at_deferred(&mut self, io: &mut LogIo, out: &mut Commands) {
+    pub(in crate::log) fn look_at_deferred(&mut self, io: &mut LogCall) {
         let mut next = 0;
         while let Some((number, deferred)) = self.deferred.take_from(next) {
-            let placed = self.try_place(io, (deferred.piece, deferred.way), number, out);
+            let placed = self.try_place(io, (deferred.piece, deferred.way), number);
             if placed != Placed::OnItsWay {
                 self.deferred.put_back(number, deferred);
             }

@@ -6,15 +6,15 @@ use peryton_format::{
 };
 
 use crate::{
-    api::command::{Commands, DeviceId},
+    api::command::DeviceId,
     cache::journal::map_journal::{CommitHold, MapJournal},
-    cache::step::{CacheIo, CacheStep},
+    cache::step::{CacheCall, CacheIo, CacheStep},
     journal::{Checkpoint, Progress},
 };
 
 impl MapJournal {
     /// Begins a checkpoint if half of the ring is used and no commit is under way, or if a device is being fenced.
-    pub(crate) fn checkpoint_if_needed(&mut self, io: &mut CacheIo, out: &mut Commands) {
+    pub(crate) fn checkpoint_if_needed(&mut self, io: &mut CacheCall) {
         let needed = match self.hold {
             CommitHold::None => self.ring.used() > self.ring.bytes() / 2 || self.ring_is_full(),
             CommitHold::Draining => true,
@@ -40,14 +40,14 @@ impl MapJournal {
             covers = 0;
         }
         let to = self.target();
-        self.checkpoint = Some(Checkpoint::begin(header, place, covers, io, to, CacheStep::Checkpoint, out));
+        self.checkpoint = Some(Checkpoint::begin(header, place, covers, io, to, CacheStep::Checkpoint));
     }
 
     /// Handles a completed command of the checkpoint.
-    pub(crate) fn checkpoint_step(&mut self, io: &mut CacheIo, device: DeviceId, failed: bool, out: &mut Commands) {
+    pub(crate) fn checkpoint_step(&mut self, io: &mut CacheCall, device: DeviceId, failed: bool) {
         let to = self.target();
         let checkpoint = self.checkpoint.as_mut().expect("a chunk completes only while a checkpoint is under way");
-        match checkpoint.step(io, (device, failed), to, CacheStep::Checkpoint, out) {
+        match checkpoint.step(io, (device, failed), to, CacheStep::Checkpoint) {
             Progress::UnderWay => {}
             Progress::Failed => {
                 self.blocks.failed(&checkpoint.header);

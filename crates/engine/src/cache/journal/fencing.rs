@@ -3,10 +3,10 @@
 
 use crate::journal::Batch as _;
 use crate::{
-    api::command::{Commands, DeviceId},
+    api::command::DeviceId,
     cache::journal::batch::MapBatch,
     cache::journal::map_journal::{CommitHold, MapJournal},
-    cache::step::CacheIo,
+    cache::step::CacheCall,
 };
 
 impl MapJournal {
@@ -28,12 +28,12 @@ impl MapJournal {
     /// Whether everything under way has ended and the surviving device has the whole map. Starts the checkpoint that it
     /// needs.
     #[cold]
-    pub(crate) fn is_ready_to_fence(&mut self, io: &mut CacheIo, out: &mut Commands) -> bool {
+    pub(crate) fn is_ready_to_fence(&mut self, io: &mut CacheCall) -> bool {
         if !self.group.is_idle() || self.checkpoint.is_some() {
             return false;
         }
         if self.hold == CommitHold::Draining && self.group.alive != [false; 2] {
-            self.checkpoint_if_needed(io, out);
+            self.checkpoint_if_needed(io);
             self.group.declare_retry(io);
             return false;
         }

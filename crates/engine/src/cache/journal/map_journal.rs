@@ -22,14 +22,14 @@ use peryton_units::Bytes;
 use rustc_hash::FxHashMap;
 
 use crate::{
-    api::command::{Buffer, Cause, Commands, DeviceId},
+    api::command::{Buffer, Cause, DeviceId},
     api::config::{Journal, Tuning},
     cache::journal::batch::{Freed, MapBatch, Update, Waiter},
     cache::journal::checkpoint_blocks::CheckpointBlocks,
     cache::journal::names::Names,
     cache::journal::preflush::{Needs, Preflush},
     cache::map::extent::Place,
-    cache::step::{CacheCommand, CacheIo, CacheStep},
+    cache::step::{CacheCall, CacheCommand, CacheIo, CacheStep},
     journal::{self, Commits, Group, Outcome, Ring, Setback, Target, Written},
 };
 
@@ -264,7 +264,7 @@ impl MapJournal {
         batch.updates.push(update);
         if batch.since.is_none() {
             batch.since = Some(io.now);
-            io.due(io.now.saturating_add(io.tuning.commit_interval));
+            io.due_in(io.tuning.commit_interval);
         }
     }
 
@@ -331,16 +331,16 @@ impl MapJournal {
 
     /// Commits the gathered changes, now or right after the commit under way. `all`: also the updates in
     /// `awaiting_slow_flush`.
-    pub(crate) fn commit(&mut self, io: &mut CacheIo, all: bool, out: &mut Commands) -> Option<Outcome<MapBatch>> {
+    pub(crate) fn commit(&mut self, io: &mut CacheCall, all: bool) -> Option<Outcome<MapBatch>> {
         self.wants_all |= all;
         if !self.group.is_idle() || self.ring_is_full() || self.is_held(io) {
             self.group.wanted |= !self.group.is_paused(io.now);
             // If a checkpoint failed, this is when it is tried again: its room is needed.
-            self.checkpoint_if_needed(io, out);
+            self.checkpoint_if_needed(io);
             return None;
         }
         self.group.wanted = false;
-        self.start(io, out)
+        self.start(io)
     }
 
     /// Drops the updates in `awaiting_slow_flush` that a later one replaced.
@@ -496,7 +496,7 @@ impl Commits for MapJournal {
     }
 
     /// Flushes data before the map: what the updates point to must be durable before the updates are.
-    fn preflush(&mut self, io: &mut CacheIo, out: &mut Commands) -> u32 {
+    fn preflush(&mut self, io: &mut CacheCall) -> u32 {
         let alive = self.group.alive;
         let preflush = Needs {
             never_dirty: self.never_dirty,
@@ -514,7 +514,7 @@ impl Commits for MapJournal {
             self.flushing = [self.flushed[0], self.sequence];
             self.flushes_origins = true;
             let flushes = !mutation::is(Mutation::SkipSlowDataFlush);
-            return u32::from(flushes && io.flush_if_needed(self.slow, CacheStep::Commit, out));
+            return u32::from(flushes && io.flush_if_needed(self.slow, CacheStep::Commit));
         }
         let preflush_slow = preflush == Preflush::Both;
         if preflush != Preflush::Fast || mutation::is(Mutation::CommitWithoutSlowFlush) {
@@ -532,8 +532,8 @@ impl Commits for MapJournal {
         self.flushing = [self.sequence, if preflush_slow { self.sequence } else { self.flushed[1] }];
         let preflush_slow = preflush_slow && alive[1] && !mutation::is(Mutation::SkipSlowDataFlush);
         let preflush_fast = alive[0] && !mutation::is(Mutation::SkipFastDataFlush);
-        let left = u32::from(preflush_fast && io.flush_if_needed(self.fast, CacheStep::Commit, out));
-        left + u32::from(preflush_slow && io.flush_if_needed(self.slow, CacheStep::Commit, out))
+        let left = u32::from(preflush_fast && io.flush_if_needed(self.fast, CacheStep::Commit));
+        left + u32::from(preflush_slow && io.flush_if_needed(self.slow, CacheStep::Commit))
     }
 
     fn on_preflushed(&mut self) {
@@ -542,7 +542,7 @@ impl Commits for MapJournal {
         self.superseded_in_flush.clear();
     }
 
-    fn write_record(&mut self, io: &mut CacheIo, out: &mut Commands) -> Written {
+    fn write_record(&mut self, io: &mut CacheCall) -> Written {
         if self.group.committing.updates.is_empty() {
             return Written::Nothing;
         }
@@ -562,23 +562,23 @@ impl Commits for MapJournal {
         for (device, to) in [self.fast, self.slow].into_iter().zip(self.to) {
             if to {
                 let place = (device, self.layout.journal_at(span.at));
-                io.write(place, Bytes(len), Buffer::Metadata, CacheStep::Commit, Cause::Metadata, out);
+                io.write(place, Bytes(len), Buffer::Metadata, CacheStep::Commit, Cause::Metadata);
             }
         }
         Written::InFlight(self.target_count())
     }
 
-    fn postflush(&mut self, io: &mut CacheIo, out: &mut Commands) -> u32 {
+    fn postflush(&mut self, io: &mut CacheCall) -> u32 {
         if mutation::is(Mutation::SkipJournalFlush) {
             return 0;
         }
         if self.to[0] {
-            io.flush(self.fast, CacheStep::Commit, out);
+            io.flush(self.fast, CacheStep::Commit);
         }
         if self.postflush_slow {
             self.slow_was_flushed |=
                 io.is_unflushed_by_host(self.slow) && !mutation::is(Mutation::ForgetSlowWasFlushed);
-            io.flush(self.slow, CacheStep::Commit, out);
+            io.flush(self.slow, CacheStep::Commit);
         }
         u32::from(self.to[0]) + u32::from(self.postflush_slow)
     }

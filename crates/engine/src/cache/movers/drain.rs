@@ -4,7 +4,7 @@ use peryton_format::mutation::{self, Mutation};
 use peryton_units::Bytes;
 
 use crate::{
-    api::command::{Buffer, Cause, Commands},
+    api::command::{Buffer, Cause},
     api::error::RequestError,
     cache::access::{Fragment, Release},
     cache::drive::CacheDrive,
@@ -12,7 +12,7 @@ use crate::{
     cache::map::changed::NoRecord,
     cache::movers::table::{Drained, Kind, Phase},
     cache::ready::Ready,
-    cache::step::{CacheIo, CacheStep},
+    cache::step::{CacheCall, CacheStep},
 };
 
 impl CacheDrive {
@@ -26,7 +26,7 @@ impl CacheDrive {
 
     /// Handles a completed write that bypassed a dirty copy. A host flush must make the map update durable, so the
     /// update does not wait for a flush of the slow device. If the write failed, the dirty copy stays valid.
-    pub(in crate::cache) fn superseded(&mut self, io: &mut CacheIo, index: u32, failed: bool, out: &mut Commands) {
+    pub(in crate::cache) fn superseded(&mut self, io: &mut CacheCall, index: u32, failed: bool) {
         let extent = self.moves[index].extent;
         if !failed {
             self.map.set_clean(extent).and(self.map.set_lost(extent, false)).needs_no_record(NoRecord::GivenUpNext);
@@ -37,24 +37,18 @@ impl CacheDrive {
             self.journal.takes_all_next();
         }
         let result = if failed { Err(RequestError::Device) } else { Ok(()) };
-        self.answer(io, index, result, out);
+        self.answer(io, index, result);
     }
 
     /// Answers the request that began the move, which has ended.
-    pub(in crate::cache) fn answer(
-        &mut self,
-        io: &mut CacheIo,
-        index: u32,
-        result: Result<(), RequestError>,
-        out: &mut Commands,
-    ) {
+    pub(in crate::cache) fn answer(&mut self, io: &mut CacheCall, index: u32, result: Result<(), RequestError>) {
         let fragment = self.moves[index].trigger.take().expect("a request has begun it");
-        io.part_done(fragment.request, result, out);
-        self.end(io, index, out);
+        io.part_done(fragment.request, result);
+        self.end(io, index);
     }
 
     /// Handles the completed discard or zeroing of a discarded extent's origin.
-    pub(in crate::cache) fn discarded(&mut self, io: &mut CacheIo, index: u32, failed: bool, out: &mut Commands) {
+    pub(in crate::cache) fn discarded(&mut self, io: &mut CacheCall, index: u32, failed: bool) {
         let extent = self.moves[index].extent;
         let keeps = self.map.entry(extent).is_dirty() || self.map.masks_of(extent).lost() != 0;
         // After a failure, part of the origin may be discarded. A dirty copy stays valid; a clean one may differ from its
@@ -68,11 +62,11 @@ impl CacheDrive {
             self.journal.takes_all_next();
         }
         let result = if failed { Err(RequestError::Device) } else { Ok(()) };
-        self.answer(io, index, result, out);
+        self.answer(io, index, result);
     }
 
     /// Detaches the extent after its last access has ended.
-    pub(in crate::cache) fn detach(&mut self, io: &mut CacheIo, index: u32, then: Drained, out: &mut Commands) {
+    pub(in crate::cache) fn detach(&mut self, io: &mut CacheCall, index: u32, then: Drained) {
         let row = &mut self.moves[index];
         let extent = row.extent;
         match then {
@@ -81,7 +75,7 @@ impl CacheDrive {
             Drained::Invalidate if self.map.masks_of(extent).differs_from_origin() != 0 || self.gone.slow => {
                 let fragment = row.trigger.take().expect("a write is answered when its copy is settled");
                 self.wait_behind(index, fragment);
-                self.end(io, index, out);
+                self.end(io, index);
             }
             Drained::Drop(result) if !self.gone.slow => {
                 let fragment = row.trigger.expect("a failed write is answered when its copy is gone");
@@ -91,17 +85,17 @@ impl CacheDrive {
                 self.drop_blocks(io, extent, self.touched(fragment));
                 self.map.differs_no_more(extent);
                 self.journal.takes_all_next();
-                self.answer(io, index, result, out);
+                self.answer(io, index, result);
             }
             // The device of the origin is gone, so the copy stays, and a write that only the origin has is lost.
-            Drained::Drop(_) => self.answer(io, index, Err(RequestError::Device), out),
+            Drained::Drop(_) => self.answer(io, index, Err(RequestError::Device)),
             Drained::Unmap => {
                 let place = self.map.entry(extent).place().expect("only a mapped extent is unmapped");
                 let changed = self.map.unmap(extent).and(self.map.set_lost(extent, false));
                 self.map.entry_mut(extent).set_outdated(true);
                 self.give_up(place, Release::Discarded);
                 self.record(io, changed, false);
-                self.answer(io, index, Ok(()), out);
+                self.answer(io, index, Ok(()));
             }
             Drained::Discard => {
                 self.map.may_write_one(extent, self.valid(io));
@@ -112,9 +106,9 @@ impl CacheDrive {
                 // A dirty copy is newer than its origin: after the copy is dropped, the old data of the origin must not
                 // reappear.
                 if self.map.entry(extent).is_dirty() || self.map.masks_of(extent).lost() != 0 {
-                    io.zero(at, len, CacheStep::Move { index }, out);
+                    io.zero(at, len, CacheStep::Move { index });
                 } else {
-                    io.discard(at, len, CacheStep::Move { index }, out);
+                    io.discard(at, len, CacheStep::Move { index });
                 }
             }
             Drained::Invalidate => {
@@ -138,15 +132,15 @@ impl CacheDrive {
                 let fragment = row.trigger.expect("a superseding write is answered when it is done");
                 let buffer = Buffer::Request { id: io.id_of(fragment.request), offset: fragment.offset };
                 let (at, len) = (self.layout.at(self.origin_of(extent)), Bytes(u64::from(fragment.len)));
-                io.write(at, len, buffer, CacheStep::Move { index }, Cause::Host, out);
+                io.write(at, len, buffer, CacheStep::Move { index }, Cause::Host);
             }
             Drained::Revert => {
                 self.settle_doubt(io, extent);
-                self.end(io, index, out);
+                self.end(io, index);
             }
             Drained::Stale => {
                 self.drop_stale(io, extent);
-                self.end(io, index, out);
+                self.end(io, index);
             }
         }
     }

@@ -14,22 +14,16 @@ use crate::{
     cache::map::extent::Extent,
     cache::movers::table::{Kind, Move, Phase},
     cache::ready::Ready,
-    cache::step::CacheIo,
+    cache::step::{CacheCall, CacheIo},
 };
 
 impl CacheDrive {
     /// Starts a fill of these blocks. If the extent is in use, the fill begins when it is not, and new accesses wait. Returns false if
     /// another move is under way for the extent, or if too many moves are under way.
-    pub(in crate::cache) fn start_fill(
-        &mut self,
-        io: &mut CacheIo,
-        extent: u32,
-        blocks: u16,
-        out: &mut Commands,
-    ) -> bool {
+    pub(in crate::cache) fn start_fill(&mut self, io: &mut CacheCall, extent: u32, blocks: u16) -> bool {
         let Some(index) = self.new_fill(io, extent, blocks) else { return false };
         if self.moves[index].phase == Phase::Reading {
-            self.move_read(io, index, self.origin_of(extent), Cause::Promotion, out);
+            self.move_read(io, index, self.origin_of(extent), Cause::Promotion);
         }
         true
     }
@@ -153,41 +147,41 @@ impl CacheDrive {
     }
 
     /// Begins a fill after the accesses in flight have ended. Blocks that they have written are in the slot now.
-    pub(in crate::cache) fn fill_drained(&mut self, io: &mut CacheIo, index: u32, out: &mut Commands) {
+    pub(in crate::cache) fn fill_drained(&mut self, io: &mut CacheCall, index: u32) {
         let row = &self.moves[index];
         let (extent, asked) = (row.extent, row.blocks);
         let left = first_run(asked & !self.map.masks_of(extent).valid());
         if left == 0 || self.gone.any() || self.map.entry(extent).slot().is_none() {
-            return self.end(io, index, out);
+            return self.end(io, index);
         }
         let row = &mut self.moves[index];
         (row.phase, row.blocks) = (Phase::Reading, left);
-        self.move_read(io, index, self.origin_of(extent), Cause::Promotion, out);
+        self.move_read(io, index, self.origin_of(extent), Cause::Promotion);
     }
 
     /// The blocks were read: waiting accesses are served from memory, and the blocks are written to the slot.
-    pub(in crate::cache) fn part_was_read(&mut self, io: &mut CacheIo, index: u32, out: &mut Commands) {
+    pub(in crate::cache) fn part_was_read(&mut self, io: &mut CacheCall, index: u32) {
         let blocks = self.layout.blocks.expect("only extents in part are filled in part");
         let row = &mut self.moves[index];
         row.blocks = row.blocks_to_bring();
         if row.blocks == 0 {
-            return self.end(io, index, out);
+            return self.end(io, index);
         }
         let Move { phase, buffer, waiters, blocks: has, to, .. } = row;
         *phase = Phase::Writing;
         waiters.retain(|fragment| {
             let served = fragment.op == Op::Read && blocks.touched(fragment.within, fragment.len) & !*has == 0;
             if served {
-                Self::copy_from_move(io, *buffer, *fragment, out);
-                io.part_done(fragment.request, Ok(()), out);
+                Self::copy_from_move(io, *buffer, *fragment);
+                io.part_done(fragment.request, Ok(()));
             }
             !served
         });
         let to = to.expect("it has a slot");
-        self.move_write(io, index, to, Cause::Promotion, out);
+        self.move_write(io, index, to, Cause::Promotion);
     }
 
-    pub(in crate::cache) fn filled(&mut self, io: &mut CacheIo, index: u32, failed: bool, out: &mut Commands) {
+    pub(in crate::cache) fn filled(&mut self, io: &mut CacheCall, index: u32, failed: bool) {
         let row = &self.moves[index];
         let (extent, to, blocks, is_written) = (row.extent, row.to, row.blocks_to_bring(), row.is_written);
         if !failed && self.map.entry(extent).place() == to {
@@ -196,6 +190,6 @@ impl CacheDrive {
             }
             self.now_has(io, extent, blocks, 0);
         }
-        self.end(io, index, out);
+        self.end(io, index);
     }
 }

@@ -3,13 +3,13 @@
 use peryton_units::{Bytes, Op};
 
 use crate::{
-    api::command::{Cause, Commands},
+    api::command::Cause,
     cache::access::Fragment,
     cache::blocks::runs,
     cache::drive::CacheDrive,
     cache::map::extent::Place,
     cache::movers::table::{InRun, Kind, Move, NO_BUFFER, Phase},
-    cache::step::{CacheIo, CacheStep},
+    cache::step::{CacheCall, CacheStep},
 };
 
 /// The most empty waiter lists that are kept for later moves.
@@ -72,7 +72,7 @@ impl CacheDrive {
     }
 
     /// Ends the move: other moves of its extent may begin, and the accesses that waited are routed.
-    pub(in crate::cache) fn end(&mut self, io: &mut CacheIo, index: u32, out: &mut Commands) {
+    pub(in crate::cache) fn end(&mut self, io: &mut CacheCall, index: u32) {
         let row = &mut self.moves[index];
         let (kind, extent, buffer, run) = (row.kind, row.extent, row.buffer, row.run);
         // An empty list stays in its row, so that the next move there allocates nothing.
@@ -101,7 +101,7 @@ impl CacheDrive {
             None => {}
         }
         for request in answers {
-            io.part_done(request, Ok(()), out);
+            io.part_done(request, Ok(()));
         }
         if !waiters.is_empty() {
             self.ready.accesses(waiters.drain(..));
@@ -123,59 +123,38 @@ impl CacheDrive {
         self.volatile.iter().map(|index| self.moves[*index].sequence).min()
     }
 
-    pub(in crate::cache) fn move_read(
-        &mut self,
-        io: &mut CacheIo,
-        index: u32,
-        place: Place,
-        cause: Cause,
-        out: &mut Commands,
-    ) {
+    pub(in crate::cache) fn move_read(&mut self, io: &mut CacheCall, index: u32, place: Place, cause: Cause) {
         if cause == Cause::Promotion {
             self.cleaner.slow_used = io.now;
         }
         if self.layout.blocks.is_some() {
-            return self.move_blocks(io, (index, Op::Read), place, cause, out);
+            return self.move_blocks(io, (index, Op::Read), place, cause);
         }
         let buffer = self.move_buffer(index);
         self.moves[index].pending += 1;
         let len = Bytes(self.layout.extent_bytes);
-        io.read(self.layout.at(place), len, buffer, CacheStep::Move { index }, cause, out);
+        io.read(self.layout.at(place), len, buffer, CacheStep::Move { index }, cause);
     }
 
-    pub(in crate::cache) fn move_write(
-        &mut self,
-        io: &mut CacheIo,
-        index: u32,
-        place: Place,
-        cause: Cause,
-        out: &mut Commands,
-    ) {
+    pub(in crate::cache) fn move_write(&mut self, io: &mut CacheCall, index: u32, place: Place, cause: Cause) {
         if self.layout.blocks.is_some() {
-            return self.move_blocks(io, (index, Op::Write), place, cause, out);
+            return self.move_blocks(io, (index, Op::Write), place, cause);
         }
         let buffer = self.move_buffer(index);
         self.moves[index].pending += 1;
         let len = Bytes(self.layout.extent_bytes);
         io.stats.moves.bytes += len;
-        io.write(self.layout.at(place), len, buffer, CacheStep::Move { index }, cause, out);
+        io.write(self.layout.at(place), len, buffer, CacheStep::Move { index }, cause);
     }
 
     /// Reads or writes the blocks of a move, with a command for each run of neighbours.
     #[inline(never)]
-    fn move_blocks(
-        &mut self,
-        io: &mut CacheIo,
-        (index, op): (u32, Op),
-        place: Place,
-        cause: Cause,
-        out: &mut Commands,
-    ) {
+    fn move_blocks(&mut self, io: &mut CacheCall, (index, op): (u32, Op), place: Place, cause: Cause) {
         let blocks = self.layout.blocks.expect("only extents in part have blocks");
         let (device, at) = self.layout.at(place);
         let Move { blocks: mut has, missing, extent, .. } = self.moves[index];
         if missing != 0 && op == Op::Read {
-            self.read_missing(io, (index, extent), missing, out);
+            self.read_missing(io, (index, extent), missing);
             has &= !missing;
         }
         debug_assert!(has != 0, "a move of no blocks has no command that ends it");
@@ -185,10 +164,10 @@ impl CacheDrive {
             let buffer = self.move_buffer(index).plus(within);
             self.moves[index].pending += 1;
             if op == Op::Read {
-                io.read((device, at + within), len, buffer, CacheStep::Move { index }, cause, out);
+                io.read((device, at + within), len, buffer, CacheStep::Move { index }, cause);
             } else {
                 io.stats.moves.bytes += len;
-                io.write((device, at + within), len, buffer, CacheStep::Move { index }, cause, out);
+                io.write((device, at + within), len, buffer, CacheStep::Move { index }, cause);
             }
         }
     }

@@ -5,13 +5,13 @@ use peryton_format::mutation::{self, Mutation};
 use peryton_units::{Bytes, Op};
 
 use crate::{
-    api::command::{Buffer, Command, Commands},
+    api::command::{Buffer, Command},
     cache::access::Fragment,
     cache::drive::CacheDrive,
     cache::journal::batch::Waiter,
     cache::movers::table::{Kind, Move, Phase},
     cache::ready::Ready,
-    cache::step::CacheIo,
+    cache::step::{CacheCall, CacheIo},
     io::RequestIndex,
 };
 
@@ -39,27 +39,21 @@ impl CacheDrive {
 
     /// The fragment is served from the buffer; the caller answers it.
     #[inline(always)]
-    pub(in crate::cache) fn copy_from_move(io: &mut CacheIo, buffer: u32, fragment: Fragment, out: &mut Commands) {
+    pub(in crate::cache) fn copy_from_move(io: &mut CacheCall, buffer: u32, fragment: Fragment) {
         let ram = Buffer::Move { index: buffer, offset: Bytes(u64::from(fragment.within)) };
         let host = Buffer::Request { id: io.id_of(fragment.request), offset: fragment.offset };
         let len = Bytes(u64::from(fragment.len));
         match fragment.op {
-            Op::Read => out.push(Command::Copy { from: ram, to: host, len }),
-            Op::Write => out.push(Command::Copy { from: host, to: ram, len }),
+            Op::Read => io.out.push(Command::Copy { from: ram, to: host, len }),
+            Op::Write => io.out.push(Command::Copy { from: host, to: ram, len }),
             Op::Discard | Op::Flush => unreachable!("only reads and writes are served from RAM"),
         }
         io.stats.served_from_ram += 1;
     }
 
-    pub(in crate::cache) fn answer_at_end(
-        &mut self,
-        io: &mut CacheIo,
-        index: u32,
-        request: RequestIndex,
-        out: &mut Commands,
-    ) {
+    pub(in crate::cache) fn answer_at_end(&mut self, io: &mut CacheCall, index: u32, request: RequestIndex) {
         if mutation::is(Mutation::AnswerPastEarly) {
-            return io.part_done(request, Ok(()), out);
+            return io.part_done(request, Ok(()));
         }
         self.moves[index].answers.push(request);
     }

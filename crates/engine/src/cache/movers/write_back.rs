@@ -7,12 +7,11 @@ use peryton_format::{
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
-    api::command::Commands,
     cache::access::Release,
     cache::blocks::{between, first_run, runs},
     cache::drive::CacheDrive,
     cache::movers::table::{Kind, Move, Phase},
-    cache::step::CacheIo,
+    cache::step::{CacheCall, CacheIo},
 };
 
 /// The longest time for which a write waits for a write-back of its extent.
@@ -20,27 +19,27 @@ const LONGEST_HOLD: Nanos = Nanos::from_s(1);
 
 impl CacheDrive {
     /// Starts to copy a dirty extent back; with `evict`, the copy is dropped after that.
-    pub(in crate::cache) fn start_writeback(&mut self, io: &mut CacheIo, extent: u32, evict: bool, out: &mut Commands) {
+    pub(in crate::cache) fn start_writeback(&mut self, io: &mut CacheCall, extent: u32, evict: bool) {
         let from = self.current_place(extent);
         let kind = if evict { Kind::Eviction } else { Kind::WriteBack };
         let index = self.start(kind, Phase::Reading, extent, Some(self.origin_of(extent)), None);
         self.take_blocks_to_origin(index);
-        self.move_read(io, index, from, kind.cause(), out);
+        self.move_read(io, index, from, kind.cause());
     }
 
     /// Starts to copy a dirty extent back that has been dirty for too long. Accesses that arrive wait until those in flight
     /// have ended, and writes until the copy is at the origin: no load can keep the extent dirty. If the slow device does not answer,
     /// they wait for [`LONGEST_HOLD`], and the extent stays dirty.
-    pub(in crate::cache) fn start_held_writeback(&mut self, io: &mut CacheIo, extent: u32, out: &mut Commands) {
+    pub(in crate::cache) fn start_held_writeback(&mut self, io: &mut CacheCall, extent: u32) {
         self.cleaner.begins(io.now);
         let index = self.start(Kind::WriteBack, Phase::Draining, extent, Some(self.origin_of(extent)), None);
         if self.map.entry(extent).in_flight == 0 {
-            self.writeback_drained(io, index, out);
+            self.writeback_drained(io, index);
         }
     }
 
     /// Reads the extent after the accesses in flight have ended, and lets waiting reads go on.
-    pub(in crate::cache) fn writeback_drained(&mut self, io: &mut CacheIo, index: u32, out: &mut Commands) {
+    pub(in crate::cache) fn writeback_drained(&mut self, io: &mut CacheCall, index: u32) {
         let until = io.now.saturating_add(LONGEST_HOLD);
         let row = &mut self.moves[index];
         (row.phase, row.holds_until) = (Phase::Reading, Some(until));
@@ -48,11 +47,11 @@ impl CacheDrive {
         self.take_blocks_to_origin(index);
         if self.moves[index].blocks == 0 {
             // Nothing is dirty any more.
-            return self.written_back(io, index, false, out);
+            return self.written_back(io, index, false);
         }
         self.cleaner.releases_at = self.cleaner.releases_at.min(until);
         io.due(until);
-        self.move_read(io, index, self.current_place(extent), Kind::WriteBack.cause(), out);
+        self.move_read(io, index, self.current_place(extent), Kind::WriteBack.cause());
         self.waiters_go_on(index);
     }
 
@@ -117,7 +116,7 @@ impl CacheDrive {
         self.ready.accesses(std::mem::take(&mut self.moves[index].waiters));
     }
 
-    pub(in crate::cache) fn written_back(&mut self, io: &mut CacheIo, index: u32, failed: bool, out: &mut Commands) {
+    pub(in crate::cache) fn written_back(&mut self, io: &mut CacheCall, index: u32, failed: bool) {
         let row = &self.moves[index];
         let (kind, extent, accessed) = (row.kind, row.extent, row.accessed);
         let copied = self.blocks_are_at_origin(io, index, failed);
@@ -140,20 +139,20 @@ impl CacheDrive {
         if failed && kind == Kind::Eviction {
             self.cannot_leave(io, extent);
         }
-        self.end(io, index, out);
+        self.end(io, index);
     }
 
     /// Whole units could not be written. The completing blocks may be the unwritable ones, so the dirty blocks are tried alone.
-    pub(in crate::cache) fn write_without_missing(&mut self, io: &mut CacheIo, index: u32, out: &mut Commands) {
+    pub(in crate::cache) fn write_without_missing(&mut self, io: &mut CacheCall, index: u32) {
         let dirty = self.map.masks_of(self.moves[index].extent).dirty();
         let row = &mut self.moves[index];
         (row.missing, row.blocks) = (0, row.blocks & dirty & !row.rewritten_blocks);
         if row.blocks == 0 {
-            return self.written_back(io, index, true, out);
+            return self.written_back(io, index, true);
         }
         row.failed = false;
         let (to, cause) = (row.to.expect("a write-back has an origin"), row.kind.cause());
-        self.move_write(io, index, to, cause, out);
+        self.move_write(io, index, to, cause);
     }
 
     /// Sets the blocks that a write-back copies, and which of them it reads from the slow device.

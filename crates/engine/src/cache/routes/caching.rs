@@ -7,27 +7,21 @@ use peryton_policy::{admission::Access, replacement::SlotIndex};
 use peryton_units::{Bytes, Op};
 
 use crate::{
-    api::command::Commands,
     api::config::WritePolicy,
     cache::access::{Fragment, Route},
     cache::drive::CacheDrive,
     cache::map::changed::NoRecord,
     cache::map::extent::Place,
-    cache::step::CacheIo,
+    cache::step::{CacheCall, CacheIo},
 };
 
 impl CacheDrive {
-    pub(in crate::cache) fn route_caching(
-        &mut self,
-        io: &mut CacheIo,
-        fragment: Fragment,
-        out: &mut Commands,
-    ) -> Route {
+    pub(in crate::cache) fn route_caching(&mut self, io: &mut CacheCall, fragment: Fragment) -> Route {
         if fragment.is_new && !self.gate.is_open() && fragment.op != Op::Discard {
             self.show_to_admission(io, fragment.miss(), Bytes(u64::from(fragment.len)));
         }
         if let Some(slot) = self.map.entry(fragment.extent).slot() {
-            return self.route_part(io, fragment, slot, out);
+            return self.route_part(io, fragment, slot);
         }
         let origin = self.origin_of(fragment.extent);
         if self.admit_miss(io, fragment) && fragment.is_new {
@@ -38,14 +32,14 @@ impl CacheDrive {
             io.stats.moves.cancelled.move_limit += u64::from(is_due && !may_bring);
             if is_due
                 && may_bring
-                && let Some(slot) = self.take_slot_for(io, fragment.extent, out)
+                && let Some(slot) = self.take_slot_for(io, fragment.extent)
             {
                 let route = match fragment.op {
-                    Op::Write => self.write_to_part(io, fragment, slot, out),
-                    _ => self.read_in_part(io, fragment, slot, true, out),
+                    Op::Write => self.write_to_part(io, fragment, slot),
+                    _ => self.read_in_part(io, fragment, slot, true),
                 };
                 // The access now protects the extent from eviction.
-                self.make_room(io, out);
+                self.make_room(io);
                 return route;
             }
         }
@@ -81,12 +75,7 @@ impl CacheDrive {
     }
 
     /// Gives an extent an empty slot. Returns `None` if a condition forbids it; each refusal is counted.
-    pub(in crate::cache) fn take_slot_for(
-        &mut self,
-        io: &mut CacheIo,
-        extent: u32,
-        out: &mut Commands,
-    ) -> Option<SlotIndex> {
+    pub(in crate::cache) fn take_slot_for(&mut self, io: &mut CacheCall, extent: u32) -> Option<SlotIndex> {
         let cancelled = &mut io.stats.moves.cancelled;
         if self.journal.is_checkpointing() {
             cancelled.metadata_flush += 1;
@@ -96,7 +85,7 @@ impl CacheDrive {
             cancelled.device_error += 1;
             return None;
         }
-        let Some(slot) = self.slot_for_promotion(io, extent, out) else {
+        let Some(slot) = self.slot_for_promotion(io, extent) else {
             io.stats.moves.cancelled.fast_full += 1;
             return None;
         };

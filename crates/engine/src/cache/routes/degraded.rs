@@ -12,14 +12,14 @@
 use peryton_units::{Bytes, Op};
 
 use crate::{
-    api::command::{Buffer, Command, Commands, DeviceId},
+    api::command::{Buffer, Command, DeviceId},
     api::error::RequestError,
     api::location::Losses,
     cache::access::{Follow, Fragment, Mode, Route, Router},
     cache::blocks::runs,
     cache::drive::CacheDrive,
     cache::map::extent::Place,
-    cache::step::{CacheIo, CacheStep},
+    cache::step::{CacheCall, CacheIo, CacheStep},
 };
 
 impl CacheDrive {
@@ -63,10 +63,10 @@ impl CacheDrive {
 
     /// Resumes commits once it is durable that a device is gone.
     #[cold]
-    pub(in crate::cache) fn go_on_without(&mut self, io: &mut CacheIo, out: &mut Commands) {
+    pub(in crate::cache) fn go_on_without(&mut self, io: &mut CacheCall) {
         self.journal.lift_bar();
         if io.owes_error {
-            self.flushes_fail(io, out);
+            self.flushes_fail(io);
         }
         self.ready.commit();
         self.ready.place_freed();
@@ -74,47 +74,42 @@ impl CacheDrive {
 
     /// Routes an access to an extent that is not lost and that no move is under way for.
     #[cold]
-    pub(in crate::cache) fn route_degraded(
-        &mut self,
-        io: &mut CacheIo,
-        fragment: Fragment,
-        out: &mut Commands,
-    ) -> Route {
+    pub(in crate::cache) fn route_degraded(&mut self, io: &mut CacheCall, fragment: Fragment) -> Route {
         if self.mode == Mode::Tiering {
             let nowhere = self.map.entry(fragment.extent).place().is_none();
             if nowhere && fragment.op == Op::Read {
                 // There is less room than extents, so only written extents get a place.
                 io.stats.fast_misses += u64::from(fragment.is_new);
                 let buffer = Buffer::Request { id: io.id_of(fragment.request), offset: fragment.offset };
-                out.push(Command::Clear { buffer, len: Bytes(u64::from(fragment.len)) });
-                io.part_done(fragment.request, Ok(()), out);
+                io.out.push(Command::Clear { buffer, len: Bytes(u64::from(fragment.len)) });
+                io.part_done(fragment.request, Ok(()));
                 return Route::Taken;
             }
-            return self.route_tiering(io, fragment, out);
+            return self.route_tiering(io, fragment);
         }
         let Some(slot) = self.map.entry(fragment.extent).slot() else {
             io.stats.fast_misses += u64::from(fragment.is_new && fragment.op != Op::Discard);
             if self.gone.slow {
-                io.part_done(fragment.request, Err(RequestError::Lost), out);
+                io.part_done(fragment.request, Err(RequestError::Lost));
                 return Route::Taken;
             }
             return self.direct(io.now, fragment, self.origin_of(fragment.extent));
         };
         // Only the cache is left, and it keeps all its extents.
         match fragment.op {
-            Op::Read => self.read_in_part(io, fragment, slot, false, out),
+            Op::Read => self.read_in_part(io, fragment, slot, false),
             Op::Discard if !self.covers_extent(fragment) => {
-                io.part_done(fragment.request, Ok(()), out);
+                io.part_done(fragment.request, Ok(()));
                 Route::Taken
             }
             Op::Discard => {
                 self.became_dirty(io, fragment.extent);
-                self.zero_copy(io, fragment, Place(slot.0), out);
+                self.zero_copy(io, fragment, Place(slot.0));
                 Route::Taken
             }
             _ => {
                 self.count_access(io, fragment, slot);
-                self.write_to_part(io, fragment, slot, out)
+                self.write_to_part(io, fragment, slot)
             }
         }
     }
@@ -122,14 +117,9 @@ impl CacheDrive {
     /// Routes an access to a lost extent: only a write or discard that covers all of it succeeds. Returns `None` if the
     /// normal rules apply.
     #[cold]
-    pub(in crate::cache) fn route_lost(
-        &mut self,
-        io: &mut CacheIo,
-        fragment: Fragment,
-        out: &mut Commands,
-    ) -> Option<Route> {
+    pub(in crate::cache) fn route_lost(&mut self, io: &mut CacheCall, fragment: Fragment) -> Option<Route> {
         if !self.covers_extent(fragment) || fragment.op == Op::Read {
-            io.part_done(fragment.request, Err(RequestError::Lost), out);
+            io.part_done(fragment.request, Err(RequestError::Lost));
             return Some(Route::Taken);
         }
         let nowhere = self.map.entry(fragment.extent).place().is_none();
@@ -137,7 +127,7 @@ impl CacheDrive {
             (Op::Discard, Mode::Tiering) if nowhere => {
                 let changed = self.map.set_lost(fragment.extent, false);
                 self.record(io, changed, false);
-                io.part_done(fragment.request, Ok(()), out);
+                io.part_done(fragment.request, Ok(()));
                 Some(Route::Taken)
             }
             // The origin has older data that a discard might expose.
@@ -148,7 +138,7 @@ impl CacheDrive {
                 let (request, first) = (fragment.request, fragment.extent);
                 let purpose = CacheStep::Host { request, first_extent: first, count: 1, follow: Follow::NOTHING };
                 let origin = self.layout.at(self.origin_of(fragment.extent));
-                io.zero(origin, Bytes(u64::from(fragment.len)), purpose, out);
+                io.zero(origin, Bytes(u64::from(fragment.len)), purpose);
                 Some(Route::Taken)
             }
             _ => None,

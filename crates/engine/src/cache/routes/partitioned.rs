@@ -11,14 +11,14 @@ use peryton_policy::partition::{Controller, Way};
 use peryton_units::{Nanos, Op};
 
 use crate::{
-    api::command::{Commands, Request},
+    api::command::Request,
     cache::access::{Follow, Fragment, Route},
     cache::blocks::first_run,
     cache::drive::CacheDrive,
     cache::map::changed::NoRecord,
     cache::map::extent::Place,
     cache::movers::table::{Drained, Kind, Phase},
-    cache::step::{CacheCommand, CacheIo},
+    cache::step::{CacheCall, CacheCommand, CacheIo},
     io::RequestIndex,
 };
 
@@ -30,12 +30,7 @@ const TIDY_EVERY: Nanos = Nanos::from_ms(1);
 
 impl CacheDrive {
     /// The routes of a partitioned drive: a write goes to the device that is predicted to answer sooner.
-    pub(in crate::cache) fn route_partitioned(
-        &mut self,
-        io: &mut CacheIo,
-        fragment: Fragment,
-        out: &mut Commands,
-    ) -> Route {
+    pub(in crate::cache) fn route_partitioned(&mut self, io: &mut CacheCall, fragment: Fragment) -> Route {
         let entry = *self.map.entry(fragment.extent);
         let (origin, covers) = (self.origin_of(fragment.extent), self.covers_extent(fragment));
         let way = match &self.controller {
@@ -46,10 +41,10 @@ impl CacheDrive {
         let Some(slot) = entry.slot() else {
             match fragment.op {
                 Op::Write if way == Way::Fast && fragment.is_new && self.covered(fragment) == touched => {
-                    if let Some(slot) = self.take_slot_for(io, fragment.extent, out) {
+                    if let Some(slot) = self.take_slot_for(io, fragment.extent) {
                         io.stats.fast_hits += 1;
-                        let route = self.write_to_part(io, fragment, slot, out);
-                        self.make_room(io, out);
+                        let route = self.write_to_part(io, fragment, slot);
+                        self.make_room(io);
                         return route;
                     }
                 }
@@ -72,11 +67,11 @@ impl CacheDrive {
             }
             Op::Write => {
                 self.count_access(io, fragment, slot);
-                self.write_to_part(io, fragment, slot, out)
+                self.write_to_part(io, fragment, slot)
             }
             Op::Discard if covers && entry.is_dirty() && entry.moving().is_none() => {
                 self.became_dirty(io, fragment.extent);
-                self.zero_copy(io, fragment, Place(slot.0), out);
+                self.zero_copy(io, fragment, Place(slot.0));
                 Route::Taken
             }
             Op::Discard if covers => {
@@ -84,7 +79,7 @@ impl CacheDrive {
                 Route::Taken
             }
             Op::Discard => {
-                io.part_done(fragment.request, Ok(()), out);
+                io.part_done(fragment.request, Ok(()));
                 Route::Taken
             }
             _ => {
@@ -92,23 +87,23 @@ impl CacheDrive {
                     io.stats.fast_misses += u64::from(fragment.is_new);
                     self.note_small_read(io, fragment);
                 }
-                self.read_in_part(io, fragment, slot, false, out)
+                self.read_in_part(io, fragment, slot, false)
             }
         }
     }
 
     /// Brings blocks that are read often to the fast device while the host is idle (partitioned).
-    pub(in crate::cache) fn bring_idle(&mut self, io: &mut CacheIo, extent: u32, blocks: u16, out: &mut Commands) {
+    pub(in crate::cache) fn bring_idle(&mut self, io: &mut CacheCall, extent: u32, blocks: u16) {
         let entry = self.map.entry(extent);
         if entry.in_flight > 0 || entry.moving().is_some() || entry.is_lost() {
             return;
         }
-        if entry.place().is_none() && (self.map.fast_is_full() || self.take_slot_for(io, extent, out).is_none()) {
+        if entry.place().is_none() && (self.map.fast_is_full() || self.take_slot_for(io, extent).is_none()) {
             return;
         }
         let masks = self.map.masks_of(extent);
         let run = first_run(blocks & !(masks.valid() | masks.lost()));
-        if run != 0 && self.start_fill(io, extent, run, out) {
+        if run != 0 && self.start_fill(io, extent, run) {
             io.stats.partition_mut().promoted_idle += 1;
         }
     }
@@ -131,7 +126,7 @@ impl CacheDrive {
         let Some(controller) = &mut self.controller else { return };
         let stats = io.stats.partition_mut();
         controller.arrived(io.now, index.index(), (asked.op, asked.offset, asked.len), stats);
-        io.due(io.now.saturating_add(io.tuning.partition.idle_after));
+        io.due_in(io.tuning.partition.idle_after);
     }
 
     /// Records a completed command that read or wrote for the host.
@@ -157,14 +152,7 @@ impl CacheDrive {
 
     /// Handles a completed write that bypassed the fast device's copy. The write is answered after the copy is given
     /// up; otherwise a flush after the answer could leave the map pointing to the copy.
-    pub(crate) fn past_done(
-        &mut self,
-        io: &mut CacheIo,
-        extent: u32,
-        request: RequestIndex,
-        failed: bool,
-        out: &mut Commands,
-    ) {
+    pub(crate) fn past_done(&mut self, io: &mut CacheCall, extent: u32, request: RequestIndex, failed: bool) {
         self.access_ended(extent);
         let entry = self.map.entry(extent);
         if entry.place().is_none() {
@@ -189,36 +177,36 @@ impl CacheDrive {
             return self.drop_stale(io, extent);
         };
         io.add_part(request);
-        self.answer_at_end(io, detaching, request, out);
+        self.answer_at_end(io, detaching, request);
     }
 
     /// Does background work while the host is idle: cold extents are written back, frequently read ones are copied in.
-    pub(in crate::cache) fn tick_partition(&mut self, io: &mut CacheIo, out: &mut Commands) {
+    pub(in crate::cache) fn tick_partition(&mut self, io: &mut CacheCall) {
         let Some(controller) = self.controller.as_ref().filter(|_| !self.gone.any()) else { return };
         if let Err(due) = controller.idle(io.now, &io.tuning.partition) {
             return io.due(due);
         }
         if !io.is_idle_for_host() {
-            return io.due(io.now.saturating_add(TIDY_EVERY));
+            return io.due_in(TIDY_EVERY);
         }
         while self.copying < io.tuning.most_idle_moves()
             && let Some((extent, blocks)) = self.candidates.pop_front()
         {
-            self.bring_idle(io, extent, blocks, out);
+            self.bring_idle(io, extent, blocks);
         }
         // Extents that found no room while the host was busy can be given some now.
         self.tidying = true;
-        self.make_room(io, out);
+        self.make_room(io);
         self.tidying = false;
-        let goes_on = self.defragment(io, out);
+        let goes_on = self.defragment(io);
         if goes_on || self.making_room || !self.candidates.is_empty() {
-            io.due(io.now.saturating_add(TIDY_EVERY));
+            io.due_in(TIDY_EVERY);
         }
     }
 
     /// Defragmentation (section 5.3, "fragmentation busting"): the least recently used extents leave, and the fast
     /// device discards their places. Returns whether there is more to do now.
-    fn defragment(&mut self, io: &mut CacheIo, out: &mut Commands) -> bool {
+    fn defragment(&mut self, io: &mut CacheCall) -> bool {
         let Some(after) = io.tuning.partition.bust_after else { return false };
         let free = u64::from(self.layout.fast_usable) * u64::from(io.tuning.partition.bust_free) / 1_000_000;
         let most = self.layout.fast_usable - free as u32;
@@ -233,7 +221,7 @@ impl CacheDrive {
             if entry.in_flight > 0 || entry.moving().is_some() {
                 return true;
             }
-            self.evict(io, victim, out);
+            self.evict(io, victim);
             io.stats.partition_mut().busted += 1;
         }
         self.map.resident() > most

@@ -8,7 +8,6 @@ use peryton_policy::replacement::SlotIndex;
 use peryton_units::Nanos;
 
 use crate::{
-    api::command::Commands,
     api::error::RequestError,
     cache::access::{Follow, Fragment, Route, Then},
     cache::blocks::{between, first_run, runs},
@@ -16,18 +15,17 @@ use crate::{
     cache::map::extent::Place,
     cache::movers::promotion::PATIENCE,
     cache::ready::Ready,
-    cache::step::CacheIo,
+    cache::step::{CacheCall, CacheIo},
 };
 
 impl CacheDrive {
     /// Reads the blocks of the slot from there, and the rest from the slow device. `fills`: the rest is also copied to the slot.
     pub(in crate::cache) fn read_in_part(
         &mut self,
-        io: &mut CacheIo,
+        io: &mut CacheCall,
         fragment: Fragment,
         slot: SlotIndex,
         fills: bool,
-        out: &mut Commands,
     ) -> Route {
         let mut valid = self.map.masks(slot).valid();
         if mutation::is(Mutation::ReadInvalid) {
@@ -39,14 +37,14 @@ impl CacheDrive {
             return self.direct(io.now, fragment, Place(slot.0));
         }
         if touched & self.lost_blocks(extent) != 0 {
-            io.part_done(fragment.request, Err(RequestError::Lost), out);
+            io.part_done(fragment.request, Err(RequestError::Lost));
             return Route::Taken;
         }
         let missing = touched & !valid;
         let mut at_origin = self.blocks_from_origin(io, slot, missing);
         let (mut filling, mut follow) = (0, Follow::NOTHING);
         if fills {
-            (filling, follow) = self.bring_for_read(io, fragment, slot, (missing, at_origin), out);
+            (filling, follow) = self.bring_for_read(io, fragment, slot, (missing, at_origin));
             if filling != 0 {
                 at_origin = missing & !filling;
             }
@@ -77,7 +75,7 @@ impl CacheDrive {
                     _ => Follow::NOTHING,
                 };
                 let route = self.direct_then(io.now, piece, place, follow);
-                self.carry_out(io, piece, route, out);
+                self.carry_out(io, piece, route);
             }
         }
         Route::Taken
@@ -96,11 +94,10 @@ impl CacheDrive {
     /// what follows the read's end. `at_origin`: the blocks that the read takes from the slow device.
     fn bring_for_read(
         &mut self,
-        io: &mut CacheIo,
+        io: &mut CacheCall,
         fragment: Fragment,
         slot: SlotIndex,
         (missing, at_origin): (u16, u16),
-        out: &mut Commands,
     ) -> (u16, Follow) {
         let (touched, extent, masks) = (self.touched(fragment), fragment.extent, self.map.masks(slot));
         let run = self.blocks_to_bring(extent, touched, masks);
@@ -118,7 +115,7 @@ impl CacheDrive {
         if reads_all && (!in_use || under_way != 0) {
             return (0, self.bring_with(io, fragment, missing));
         }
-        if (!in_use || waits) && self.start_fill(io, extent, run, out) {
+        if (!in_use || waits) && self.start_fill(io, extent, run) {
             return (run, Follow::NOTHING);
         }
         (0, Follow::NOTHING)

@@ -4,31 +4,25 @@ use peryton_policy::ReplacementPolicy;
 use peryton_units::Op;
 
 use crate::{
-    api::command::Commands,
     api::error::RequestError,
     cache::access::{Fragment, Mode, Route},
     cache::drive::CacheDrive,
     cache::map::changed::NoRecord,
     cache::map::extent::Place,
     cache::movers::table::Drained,
-    cache::step::CacheIo,
+    cache::step::CacheCall,
 };
 
 impl CacheDrive {
     #[inline]
-    pub(in crate::cache) fn route_tiering(
-        &mut self,
-        io: &mut CacheIo,
-        fragment: Fragment,
-        out: &mut Commands,
-    ) -> Route {
+    pub(in crate::cache) fn route_tiering(&mut self, io: &mut CacheCall, fragment: Fragment) -> Route {
         let extent = self.map.entry(fragment.extent);
         let Some(place) = extent.place() else {
             if fragment.op == Op::Discard {
-                io.part_done(fragment.request, Ok(()), out);
+                io.part_done(fragment.request, Ok(()));
                 return Route::Taken;
             }
-            return self.allocate(io, fragment, out);
+            return self.allocate(io, fragment);
         };
         if fragment.op == Op::Discard {
             if self.covers_extent(fragment) {
@@ -43,29 +37,24 @@ impl CacheDrive {
         }
         if fragment.is_new && self.bypass_miss(io, fragment) {
             io.stats.fast_misses += 1;
-        } else if self.misses_and_promotes(io, fragment, out) {
+        } else if self.misses_and_promotes(io, fragment) {
             return Route::Taken;
         }
         self.direct(io.now, fragment, place)
     }
 
     /// Counts a miss. Above the threshold the extent is promoted, and the fragment waits for that.
-    pub(in crate::cache) fn misses_and_promotes(
-        &mut self,
-        io: &mut CacheIo,
-        fragment: Fragment,
-        out: &mut Commands,
-    ) -> bool {
+    pub(in crate::cache) fn misses_and_promotes(&mut self, io: &mut CacheCall, fragment: Fragment) -> bool {
         if !fragment.is_new {
             return false;
         }
         io.stats.fast_misses += 1;
         let misses = self.map.entry_mut(fragment.extent).miss(io.now, io.tuning.promotion_window);
-        misses > io.tuning.promotion_threshold && self.try_promote(io, fragment, out)
+        misses > io.tuning.promotion_threshold && self.try_promote(io, fragment)
     }
 
     /// Allocates the lowest free place on first access, on the fast device if it has one.
-    fn allocate(&mut self, io: &mut CacheIo, fragment: Fragment, out: &mut Commands) -> Route {
+    fn allocate(&mut self, io: &mut CacheCall, fragment: Fragment) -> Route {
         let place = match self.reserve_slot(fragment.extent) {
             Some(slot) => Some(Place(slot.0)),
             None if self.gone.slow => None,
@@ -80,7 +69,7 @@ impl CacheDrive {
                 // discarded by a device.
                 self.wait_for_place(fragment);
             } else {
-                io.part_done(fragment.request, Err(RequestError::NoSpace), out);
+                io.part_done(fragment.request, Err(RequestError::NoSpace));
             }
             return Route::Taken;
         };
@@ -103,13 +92,13 @@ impl CacheDrive {
             // An earlier tenant's data must not be exposed: the map points to the place only when it holds other data.
             extent.access(io.now);
             if fragment.op == Op::Write && self.covers_extent(fragment) {
-                self.start_overwrite(io, fragment, place, out);
+                self.start_overwrite(io, fragment, place);
             } else {
-                self.start_zero(io, fragment, place, out);
+                self.start_zero(io, fragment, place);
             }
             Route::Taken
         };
-        self.make_room(io, out);
+        self.make_room(io);
         route
     }
 }

@@ -7,7 +7,7 @@ use peryton_policy::replacement::SlotIndex;
 use peryton_units::{Bytes, Op};
 
 use crate::{
-    api::command::{Buffer, Cause, Commands},
+    api::command::{Buffer, Cause},
     api::config::WritePolicy,
     api::error::RequestError,
     cache::access::{Fragment, Route},
@@ -15,19 +15,13 @@ use crate::{
     cache::drive::CacheDrive,
     cache::map::extent::Place,
     cache::movers::table::Drained,
-    cache::step::{CacheCommand, CacheIo, CacheStep},
+    cache::step::{CacheCall, CacheCommand, CacheIo, CacheStep},
     io::RequestIndex,
 };
 
 impl CacheDrive {
     /// Routes an access to an extent that is in a slot.
-    pub(super) fn route_part(
-        &mut self,
-        io: &mut CacheIo,
-        fragment: Fragment,
-        slot: SlotIndex,
-        out: &mut Commands,
-    ) -> Route {
+    pub(super) fn route_part(&mut self, io: &mut CacheCall, fragment: Fragment, slot: SlotIndex) -> Route {
         let entry = *self.map.entry(fragment.extent);
         let masks = self.map.masks(slot);
         let (touched, origin) = (self.touched(fragment), self.origin_of(fragment.extent));
@@ -44,7 +38,7 @@ impl CacheDrive {
                     && (entry.moving().is_none() || self.being_read(&entry) != 0)
                     && !self.bypass_miss(io, fragment)
                     && self.admit(io, fragment);
-                return self.read_in_part(io, fragment, slot, fills, out);
+                return self.read_in_part(io, fragment, slot, fills);
             }
             Op::Discard if self.covers_extent(fragment) => {
                 self.start_drain(fragment, Drained::Discard);
@@ -52,7 +46,7 @@ impl CacheDrive {
             }
             Op::Discard => {
                 // As with whole extents, the discard of a part is a hint that is not worth its cost.
-                io.part_done(fragment.request, Ok(()), out);
+                io.part_done(fragment.request, Ok(()));
                 return Route::Taken;
             }
             // Lost blocks are recorded by the slot alone: such a write always goes to the slot.
@@ -78,7 +72,7 @@ impl CacheDrive {
                 if let Some(follow) = self.bring_from_write(io, fragment, touched & masks.valid()) {
                     return self.direct_then(io.now, fragment, origin, follow);
                 }
-                self.write_through(io, fragment, slot, out);
+                self.write_through(io, fragment, slot);
                 return Route::Taken;
             }
             Op::Write if io.tuning.write == WritePolicy::Around && !entry.is_dirty() => {
@@ -93,24 +87,18 @@ impl CacheDrive {
             Op::Flush => unreachable!("a flush has no extent"),
         }
         self.count_access(io, fragment, slot);
-        self.write_to_part(io, fragment, slot, out)
+        self.write_to_part(io, fragment, slot)
     }
 
     /// Writes to the slot of an extent.
-    pub(in crate::cache) fn write_to_part(
-        &mut self,
-        io: &mut CacheIo,
-        fragment: Fragment,
-        slot: SlotIndex,
-        out: &mut Commands,
-    ) -> Route {
+    pub(in crate::cache) fn write_to_part(&mut self, io: &mut CacheCall, fragment: Fragment, slot: SlotIndex) -> Route {
         let masks = self.map.masks(slot);
         let (touched, covered) = (self.touched(fragment), self.covered(fragment));
         let missing = touched & !masks.valid();
         // Blocks that the write covers in part, and that the slot lacks.
         let edges = missing & !covered;
         if edges & self.lost_blocks(fragment.extent) != 0 {
-            io.part_done(fragment.request, Err(RequestError::Lost), out);
+            io.part_done(fragment.request, Err(RequestError::Lost));
             return Route::Taken;
         }
         if edges != 0 {
@@ -120,15 +108,15 @@ impl CacheDrive {
                 if touched & (masks.valid() | masks.lost()) == 0 {
                     return self.direct(io.now, fragment, self.origin_of(fragment.extent));
                 }
-                return self.write_around_edges(io, fragment, (slot, edges), out);
+                return self.write_around_edges(io, fragment, (slot, edges));
             }
             let run = runs(missing & !masks.lost()).find(|run| run & edges != 0).expect("edges are missing");
-            if fragment.is_new && !self.gone.any() && self.start_fill(io, fragment.extent, run, out) {
+            if fragment.is_new && !self.gone.any() && self.start_fill(io, fragment.extent, run) {
                 let index = self.map.entry(fragment.extent).moving().expect("it has just begun");
                 self.wait_behind(index, fragment);
                 return Route::Taken;
             }
-            return self.write_around_edges(io, fragment, (slot, edges), out);
+            return self.write_around_edges(io, fragment, (slot, edges));
         }
         self.became_dirty_in(io, fragment.extent, touched);
         if missing == 0 {
@@ -143,17 +131,16 @@ impl CacheDrive {
         };
         let buffer = Buffer::Request { id: io.id_of(fragment.request), offset: fragment.offset };
         let step = CacheStep::Allocating { request: fragment.request, extent: fragment.extent };
-        io.write((device, at), Bytes(u64::from(fragment.len)), buffer, step, Cause::Host, out);
+        io.write((device, at), Bytes(u64::from(fragment.len)), buffer, step, Cause::Host);
         Route::Taken
     }
 
     /// Writes the edges, which belong to blocks that stay on the slow device, to that device, and the rest to the slot.
     fn write_around_edges(
         &mut self,
-        io: &mut CacheIo,
+        io: &mut CacheCall,
         fragment: Fragment,
         (slot, at_origin): (SlotIndex, u16),
-        out: &mut Commands,
     ) -> Route {
         let touched = self.touched(fragment);
         if touched == at_origin {
@@ -166,9 +153,9 @@ impl CacheDrive {
                 let piece = self.split_off(io, fragment, run, &mut pieces);
                 let route = match goes_to_origin {
                     true => self.direct(io.now, piece, self.origin_of(piece.extent)),
-                    false => self.write_to_part(io, piece, slot, out),
+                    false => self.write_to_part(io, piece, slot),
                 };
-                self.carry_out(io, piece, route, out);
+                self.carry_out(io, piece, route);
             }
         }
         Route::Taken
@@ -178,18 +165,17 @@ impl CacheDrive {
     /// comes after that, because the record of the change must come before the answer.
     pub(in crate::cache) fn allocating_done(
         &mut self,
-        io: &mut CacheIo,
+        io: &mut CacheCall,
         command: &CacheCommand,
         (request, extent): (RequestIndex, u32),
         failed: bool,
-        out: &mut Commands,
     ) {
         self.allocating_writes -= 1;
         let kept = !failed && self.first_is_there(io, extent, command);
         if kept && self.map.entry(extent).is_lost() {
             self.found_again(io, extent, command);
         }
-        io.part_done(request, if kept { Ok(()) } else { Err(RequestError::Device) }, out);
+        io.part_done(request, if kept { Ok(()) } else { Err(RequestError::Device) });
         self.access_ended(extent);
     }
 

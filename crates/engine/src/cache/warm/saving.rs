@@ -15,10 +15,10 @@ use peryton_units::{Bytes, Nanos};
 
 use super::state::{GATE, MISSED, POLICY, READ_ON, RESIDENT, Stage, WEAR_ACCOUNT, Warm, Writing, usage};
 use crate::{
-    api::command::{Buffer, Cause, Commands},
+    api::command::{Buffer, Cause},
     api::warmth::SnapshotTaken,
     cache::drive::CacheDrive,
-    cache::step::{CacheIo, CacheStep},
+    cache::step::{CacheCall, CacheIo, CacheStep},
 };
 
 /// The most items that are saved with one call, and the most slots or extents that are looked at.
@@ -32,7 +32,7 @@ const PIECE_PAUSE: Nanos = Nanos::from_ms(4);
 
 impl CacheDrive {
     /// Goes on with the snapshot under way, or begins one if it is time.
-    pub(in crate::cache) fn tick_warm(&mut self, io: &mut CacheIo, out: &mut Commands) {
+    pub(in crate::cache) fn tick_warm(&mut self, io: &mut CacheCall) {
         let (Some(room), Some(interval)) = (self.warm.room, io.tuning.snapshot_interval) else { return };
         if self.warm.in_flight || self.gone.fast {
             return;
@@ -56,13 +56,13 @@ impl CacheDrive {
         if writing.packer.bytes().len() >= PIECE || has_ended && !writing.packer.bytes().is_empty() {
             let first = writing.packer.take(&mut self.warm.piece);
             let at = room.half_at(writing.header.number) + Bytes(BLOCK * (1 + u64::from(first)));
-            self.write_piece(io, at, out);
+            self.write_piece(io, at);
         } else if has_ended {
             self.warm.piece.clear();
             self.warm.piece.resize(BLOCK_LEN, 0);
             writing.header.blocks = writing.packer.blocks();
             writing.header.encode(self.warm.volume, &mut self.warm.piece);
-            self.write_piece(io, room.half_at(writing.header.number), out);
+            self.write_piece(io, room.half_at(writing.header.number));
         } else {
             writing.goes_on_at = io.now.saturating_add(PAUSE);
             io.due(writing.goes_on_at);
@@ -70,10 +70,10 @@ impl CacheDrive {
         self.warm.writing = Some(writing);
     }
 
-    fn write_piece(&mut self, io: &mut CacheIo, at: Bytes, out: &mut Commands) {
+    fn write_piece(&mut self, io: &mut CacheCall, at: Bytes) {
         self.warm.in_flight = true;
         let len = Bytes(self.warm.piece.len() as u64);
-        io.write((self.layout.fast, at), len, Buffer::Metadata, CacheStep::Snapshot, Cause::Metadata, out);
+        io.write((self.layout.fast, at), len, Buffer::Metadata, CacheStep::Snapshot, Cause::Metadata);
     }
 
     /// Encodes the command in flight.
@@ -84,7 +84,7 @@ impl CacheDrive {
     /// The write of a piece has ended; `failed`: without success.
     pub(in crate::cache) fn snapshot_step(&mut self, io: &mut CacheIo, failed: bool) {
         self.warm.in_flight = false;
-        io.due(io.now);
+        io.due_in(Nanos::ZERO);
         // The number of blocks is known when the header is written, which comes last.
         let is_header = self.warm.writing.as_ref().is_some_and(|writing| writing.header.blocks > 0);
         if failed {

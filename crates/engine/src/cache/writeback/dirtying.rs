@@ -16,7 +16,7 @@ impl CacheDrive {
         if self.controller.is_none() && !self.gone.any() {
             match self.dirty_extents_weighted() >= self.crowded_from {
                 true => self.clean_soon(io),
-                false => io.due(io.now.saturating_add(io.tuning.writeback_delay)),
+                false => io.due_in(io.tuning.writeback_delay),
             }
         }
     }
@@ -62,7 +62,7 @@ impl CacheDrive {
     /// Has the cleaner look at once for extents to write back, unless the end of one of its commands does that soon.
     fn clean_soon(&self, io: &mut CacheIo) {
         if self.cleaner.commands == 0 {
-            io.due(io.now);
+            io.due_in(Nanos::ZERO);
         }
     }
 }

@@ -6,11 +6,11 @@ use peryton_format::mutation::{self, Mutation};
 use peryton_units::Bytes;
 
 use crate::{
-    api::command::{Buffer, Commands},
+    api::command::Buffer,
     cache::blocks::runs,
     cache::drive::CacheDrive,
     cache::movers::table::{InRun, Kind, Phase},
-    cache::step::{CacheIo, CacheStep},
+    cache::step::{CacheCall, CacheStep},
     cache::writeback::urgency::{LONGEST_RUN, RUN_BUFFERS, Run},
 };
 
@@ -38,13 +38,13 @@ impl CacheDrive {
 
     /// Starts to write a dirty extent back, with those behind it that are dirty, `room` of them at most. Returns false if all
     /// buffers for runs are in use.
-    pub(super) fn start_run(&mut self, io: &mut CacheIo, first: u32, room: u32, out: &mut Commands) -> bool {
+    pub(super) fn start_run(&mut self, io: &mut CacheCall, first: u32, room: u32) -> bool {
         let most = self.longest_run().min(room).max(1);
         let joins = |extent| self.joins(extent) && self.adjoins(extent - 1);
         let count = (1..most).take_while(|more| joins(first + more)).count() as u32 + 1;
         if count == 1 {
             self.cleaner.begins(io.now);
-            self.start_writeback(io, first, false, out);
+            self.start_writeback(io, first, false);
             return true;
         }
         let Some(buffer) = self.cleaner.free_buffers.pop() else {
@@ -53,12 +53,12 @@ impl CacheDrive {
         };
         self.cleaner.begins(io.now);
         self.cleaner.cursor = first + count;
-        self.read_run(io, (first, count), None, buffer, out);
+        self.read_run(io, (first, count), None, buffer);
         true
     }
 
     /// Starts to evict a dirty extent. Its neighbours that are dirty as well are written back with it, and stay.
-    pub(in crate::cache) fn start_dirty_eviction(&mut self, io: &mut CacheIo, victim: u32, out: &mut Commands) {
+    pub(in crate::cache) fn start_dirty_eviction(&mut self, io: &mut CacheCall, victim: u32) {
         // The last place among the moves in flight is that of the victim.
         let room = match self.controller {
             // A partitioned drive keeps dirty extents on the fast device until they are cold.
@@ -73,20 +73,13 @@ impl CacheDrive {
         match buffer {
             Some(buffer) => {
                 self.cleaner.begins(io.now);
-                self.read_run(io, (victim - before, before + 1 + after), Some(victim), buffer, out);
+                self.read_run(io, (victim - before, before + 1 + after), Some(victim), buffer);
             }
-            None => self.start_writeback(io, victim, true, out),
+            None => self.start_writeback(io, victim, true),
         }
     }
 
-    fn read_run(
-        &mut self,
-        io: &mut CacheIo,
-        (first, count): (u32, u32),
-        victim: Option<u32>,
-        buffer: u32,
-        out: &mut Commands,
-    ) {
+    fn read_run(&mut self, io: &mut CacheCall, (first, count): (u32, u32), victim: Option<u32>, buffer: u32) {
         let mut moves = self.cleaner.spare_lists.pop().unwrap_or_default();
         moves.clear();
         let run = self.cleaner.runs.insert(Run { buffer, moves: Vec::new(), reading: count, left: count });
@@ -96,13 +89,13 @@ impl CacheDrive {
             let index = self.start_in_run(kind, extent, self.origin_of(extent), InRun { run, place });
             self.take_blocks_to_origin(index);
             moves.push(index);
-            self.move_read(io, index, self.current_place(extent), kind.cause(), out);
+            self.move_read(io, index, self.current_place(extent), kind.cause());
         }
         self.cleaner.runs[run].moves = moves;
     }
 
     /// The read of an extent of a run has ended. After the last one, the remaining extents are written.
-    pub(in crate::cache) fn run_was_read(&mut self, io: &mut CacheIo, InRun { run, .. }: InRun, out: &mut Commands) {
+    pub(in crate::cache) fn run_was_read(&mut self, io: &mut CacheCall, InRun { run, .. }: InRun) {
         let row = &mut self.cleaner.runs[run];
         row.reading -= 1;
         if row.reading > 0 {
@@ -121,7 +114,7 @@ impl CacheDrive {
         while first < moves.len() {
             let count = (first..moves.len()).take_while(|place| to_write(self, *place)).count();
             if count > 0 {
-                self.write_blocks(io, (run, first as u32), &moves[first..first + count], out);
+                self.write_blocks(io, (run, first as u32), &moves[first..first + count]);
             }
             first += count.max(1);
         }
@@ -131,13 +124,13 @@ impl CacheDrive {
         self.cleaner.runs[run].moves = moves;
         for index in left_out {
             let failed = self.moves[index].failed;
-            self.written_back(io, index, failed, out);
+            self.written_back(io, index, failed);
         }
     }
 
     /// Writes the blocks of some of a run back, whose extents are neighbours: one command for blocks without a gap, also from one
     /// extent to the next.
-    fn write_blocks(&mut self, io: &mut CacheIo, (run, first): (u32, u32), moves: &[u32], out: &mut Commands) {
+    fn write_blocks(&mut self, io: &mut CacheCall, (run, first): (u32, u32), moves: &[u32]) {
         let blocks = self.layout.blocks.expect("only extents in part have blocks");
         let extent = self.layout.extent_bytes;
         let spans = moves.iter().enumerate().flat_map(|(place, index)| {
@@ -161,18 +154,17 @@ impl CacheDrive {
             let (begin, end) = ((from / extent) as usize, to.div_ceil(extent) as usize);
             let which = (run, first + begin as u32, (end - begin) as u32);
             let within = Bytes(from - begin as u64 * extent);
-            self.write_span(io, which, &moves[begin..end], (within, Bytes(to - from)), out);
+            self.write_span(io, which, &moves[begin..end], (within, Bytes(to - from)));
         }
     }
 
     /// Writes a range of neighbours back: it begins `within` the first of them.
     fn write_span(
         &mut self,
-        io: &mut CacheIo,
+        io: &mut CacheCall,
         (run, first, count): (u32, u32, u32),
         moves: &[u32],
         (within, len): (Bytes, Bytes),
-        out: &mut Commands,
     ) {
         for index in moves {
             self.moves[*index].pending += 1;
@@ -186,16 +178,15 @@ impl CacheDrive {
         }
         let (device, at) = self.layout.at(self.moves[moves[0]].to.expect("a write-back has an origin"));
         let step = CacheStep::Run { run, first, count };
-        io.write((device, at + within), len, buffer, step, Kind::WriteBack.cause(), out);
+        io.write((device, at + within), len, buffer, step, Kind::WriteBack.cause());
     }
 
     /// The write of a part of a run has ended. After a failure each extent is tried alone, because one of them may be unwritable.
     pub(in crate::cache) fn run_was_written(
         &mut self,
-        io: &mut CacheIo,
+        io: &mut CacheCall,
         (run, first, count): (u32, u32, u32),
         failed: bool,
-        out: &mut Commands,
     ) {
         let moves = &self.cleaner.runs[run].moves[first as usize..(first + count) as usize];
         let mut moves: Vec<u32> = moves.to_vec();
@@ -213,9 +204,9 @@ impl CacheDrive {
             row.blocks &= !row.rewritten_blocks;
             if failed && !row.is_void && row.blocks != 0 {
                 let (to, cause) = (row.to.expect("a write-back has an origin"), row.kind.cause());
-                self.move_write(io, index, to, cause, out);
+                self.move_write(io, index, to, cause);
             } else {
-                self.written_back(io, index, failed, out);
+                self.written_back(io, index, failed);
             }
         }
     }

@@ -5,10 +5,9 @@ use peryton_units::{Bytes, Nanos, prefetch};
 
 use crate::{
     api::cleaning::CleaningState,
-    api::command::Commands,
     cache::blocks::FULL,
     cache::drive::CacheDrive,
-    cache::step::CacheIo,
+    cache::step::{CacheCall, CacheIo},
     cache::writeback::urgency::{Figures, MOST_OLD, Old, Pass, max_age},
 };
 
@@ -47,15 +46,15 @@ fn is_about_age(state: CleaningState) -> bool {
 impl CacheDrive {
     /// Writes back everything that is dirty now, without delay. Can be called again as completions come; what the host has
     /// written since the last call then counts as well.
-    pub(in crate::cache) fn write_back_all(&mut self, io: &mut CacheIo, out: &mut Commands) {
+    pub(in crate::cache) fn write_back_all(&mut self, io: &mut CacheCall) {
         if self.map.dirty().count() > 0 {
             self.cleaner.asked = Some(io.now);
         }
-        self.clean(io, out);
+        self.clean(io);
     }
 
     /// Starts the write-backs for which it is time. They take at most half of MCML, so that promotions can proceed.
-    pub(in crate::cache) fn clean(&mut self, io: &mut CacheIo, out: &mut Commands) {
+    pub(in crate::cache) fn clean(&mut self, io: &mut CacheCall) {
         let now = io.now;
         self.release_held(io);
         let dirty = self.map.dirty().count();
@@ -106,8 +105,8 @@ impl CacheDrive {
             let Some((extent, choice)) = self.choose(io, decision.state) else { return };
             let room = (most - self.writing_back).min(io.tuning.max_moves - self.copying);
             match choice {
-                Choice::Held => self.start_held_writeback(io, extent, out),
-                Choice::Sweep if !self.start_run(io, extent, room, out) => {
+                Choice::Held => self.start_held_writeback(io, extent),
+                Choice::Sweep if !self.start_run(io, extent, room) => {
                     if is_about_age(decision.state) {
                         self.cleaner.old.list.push(extent);
                     }
@@ -151,7 +150,7 @@ impl CacheDrive {
                 continue;
             };
             if self.cleaner.may_examine == 0 {
-                io.due(io.now.saturating_add(NEXT_CALL));
+                io.due_in(NEXT_CALL);
                 return None;
             }
             self.cleaner.may_examine -= 1;

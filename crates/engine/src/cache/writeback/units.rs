@@ -11,12 +11,12 @@
 use peryton_units::{Bytes, Op};
 
 use crate::{
-    api::command::{Cause, Commands},
+    api::command::Cause,
     cache::access::Fragment,
     cache::blocks::{Units, runs},
     cache::drive::CacheDrive,
     cache::ready::Ready,
-    cache::step::{CacheIo, CacheStep},
+    cache::step::{CacheCall, CacheIo, CacheStep},
 };
 
 impl CacheDrive {
@@ -39,13 +39,7 @@ impl CacheDrive {
     }
 
     /// Reads the missing blocks of a write-back from their origin.
-    pub(in crate::cache) fn read_missing(
-        &mut self,
-        io: &mut CacheIo,
-        (index, extent): (u32, u32),
-        missing: u16,
-        out: &mut Commands,
-    ) {
+    pub(in crate::cache) fn read_missing(&mut self, io: &mut CacheCall, (index, extent): (u32, u32), missing: u16) {
         let blocks = self.layout.blocks.expect("only extents in part miss blocks");
         let (device, at) = self.layout.at(self.origin_of(extent));
         for run in runs(missing) {
@@ -53,7 +47,7 @@ impl CacheDrive {
             let (within, len) = (Bytes(u64::from(within)), Bytes(u64::from(len)));
             let buffer = self.move_buffer(index).plus(within);
             self.moves[index].pending += 1;
-            io.read((device, at + within), len, buffer, CacheStep::Missing { index }, Cause::WriteBack, out);
+            io.read((device, at + within), len, buffer, CacheStep::Missing { index }, Cause::WriteBack);
         }
     }
 

@@ -38,7 +38,7 @@ impl<P: PlacementOps> Drive<P> {
         let total = self.placed.bytes_beyond();
         self.resizing = Some(Box::new(Resizing { plan, target, stage: Stage::Emptying, before, total, began }));
         self.resize_ended = None;
-        self.placed.tick(&mut self.io, out);
+        self.placed.tick(&mut self.io.call(out));
         Ok(())
     }
 
@@ -64,7 +64,7 @@ impl<P: PlacementOps> Drive<P> {
         if self.resizing.is_some() && self.io.rests != rests {
             self.io.rests = rests;
             self.io.due(now);
-            self.placed.tick(&mut self.io, out);
+            self.placed.tick(&mut self.io.call(out));
         }
     }
 

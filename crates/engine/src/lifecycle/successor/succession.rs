@@ -210,7 +210,7 @@ impl<P: PlacementOps> Drive<P> {
                         let id = io.start_aside(Purpose::Copy, Op::Flush, place, Bytes::ZERO, Buffer::Metadata);
                         out.push(Command::Flush { io: id, device });
                     } else {
-                        io.flush_succession(device, out);
+                        io.call(out).flush_succession(device);
                     }
                     return;
                 }
@@ -222,7 +222,7 @@ impl<P: PlacementOps> Drive<P> {
                         let id = io.start_aside(Purpose::Copy, Op::Write, (device, at), len, buffer);
                         out.push(Command::Write { io: id, device, at, len, buffer, cause: Cause::Metadata });
                     } else {
-                        io.write_succession((device, at), len, out);
+                        io.call(out).write_succession((device, at), len);
                     }
                     return;
                 }
