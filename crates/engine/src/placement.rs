@@ -12,7 +12,7 @@ use crate::{
     api::cleaning::CleaningReport,
     api::command::{Buffers, DeviceId, IoId, Request, RequestId},
     api::config::Tuning,
-    api::error::{DeviceError, OpenError, ReadmitError, TuningError},
+    api::error::{OpenError, ReadmitError, TuningError},
     api::location::{Location, Losses, MapPart, Source},
     api::opened::{Opened, Trust},
     api::stats::Stats,
@@ -225,13 +225,9 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
         Ok(())
     }
 
-    /// Writes the metadata for opening after a clean close. The devices are flushed, and nothing is in flight.
-    fn close(
-        &mut self,
-        _io: &Io<Self::Step>,
-        _storage: &mut dyn Storage,
-        _volume: VolumeId,
-    ) -> Result<(), DeviceError> {
+    /// Writes the metadata for opening after a clean close. The devices are flushed, and nothing is in flight. The error names
+    /// the device that failed.
+    fn close(&mut self, _io: &Io<Self::Step>, _storage: &mut dyn Storage, _volume: VolumeId) -> Result<(), DeviceId> {
         Ok(())
     }
 

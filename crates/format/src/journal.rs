@@ -27,12 +27,10 @@ pub(crate) const fn records_per_block(record: usize) -> u64 {
 
 /// Set in the count of a commit that is written and flushed on both devices.
 const MIRRORED: u32 = 1 << 31;
-/// The commit's [`Notice`].
-const SLOW_CURRENT: u32 = 1 << 30;
-/// In a commit with this flag the last block has names of regions behind its records ([`name_regions`]).
-const WRITE_INTENT: u32 = 1 << 29;
-const LOST_WITH_SLOW: u32 = 1 << 28;
-const FLAGS: u32 = MIRRORED | SLOW_CURRENT | WRITE_INTENT | LOST_WITH_SLOW;
+/// Where the bits of the commit's [`Notice`] begin. With a write intent, the last block has names of regions behind its records
+/// ([`name_regions`]).
+const NOTICE_SHIFT: u32 = 28;
+const COUNT: u32 = (1 << NOTICE_SHIFT) - 1;
 /// Bytes of the name of a region. The count of names has the same length.
 const NAME: usize = 4;
 
@@ -95,13 +93,7 @@ pub fn encode(
         put_u64(block, 8, number);
         put_u32(block, 16, index as u32);
         put_u32(block, 20, blocks as u32);
-        let flags = [
-            (mirrored, MIRRORED),
-            (notice.slow_current, SLOW_CURRENT),
-            (notice.write_intent, WRITE_INTENT),
-            (notice.lost_with_slow, LOST_WITH_SLOW),
-        ];
-        let flags: u32 = flags.into_iter().map(|(is, flag)| if is { flag } else { 0 }).sum();
+        let flags = notice.word() << NOTICE_SHIFT | if mirrored { MIRRORED } else { 0 };
         put_u32(block, 24, here as u32 | flags);
         put_u32(block, 28, attempt);
         for (slot, MapRecord { extent, entry, masks }) in records.by_ref().take(here as usize).enumerate() {
@@ -161,23 +153,14 @@ fn block_header(block: &[u8], most: u64, volume: VolumeId) -> Option<BlockHeader
     if !is_sealed(block, Kind::Journal, volume) {
         return None;
     }
-    let has = |flag: u32| get_u32(block, 24) & flag != 0;
+    let word = get_u32(block, 24);
     let label = CommitLabel {
         number: get_u64(block, 8),
         attempt: get_u32(block, 28),
-        mirrored: has(MIRRORED),
-        notice: Notice {
-            slow_current: has(SLOW_CURRENT),
-            write_intent: has(WRITE_INTENT),
-            lost_with_slow: has(LOST_WITH_SLOW),
-        },
+        mirrored: word & MIRRORED != 0,
+        notice: Notice::of_word(word >> NOTICE_SHIFT),
     };
-    let header = BlockHeader {
-        label,
-        index: get_u32(block, 16),
-        blocks: get_u32(block, 20),
-        count: get_u32(block, 24) & !FLAGS,
-    };
+    let header = BlockHeader { label, index: get_u32(block, 16), blocks: get_u32(block, 20), count: word & COUNT };
     let possible =
         u64::from(header.count) <= most && header.index < header.blocks && header.label.number < MOST_NUMBERS;
     possible.then_some(header)

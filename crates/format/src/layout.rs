@@ -90,24 +90,14 @@ impl MetadataLayout {
         let valid = self.checkpoint_at(valid);
         let valid_to = valid + Bytes(self.checkpoint_bytes);
         // Checkpoints at the start of the room, or at its end.
-        let first = Bytes(RESERVED);
-        if first + Bytes(length) <= valid {
-            let checkpoints_at = [first, first + Bytes(length)];
-            let journal_at = first + Bytes(2 * length);
-            return Some((
-                Places { number, data_at, journal_at, journal_bytes, checkpoints_at, checkpoint_bytes: length },
-                0,
-            ));
-        }
-        let last = data_at - Bytes(length);
-        if last >= valid_to {
-            let checkpoints_at = [last - Bytes(length), last];
-            return Some((
-                Places { number, data_at, journal_at: first, journal_bytes, checkpoints_at, checkpoint_bytes: length },
-                1,
-            ));
-        }
-        None
+        let (first, last) = (Bytes(RESERVED), data_at - Bytes(length));
+        let (checkpoints_at, journal_at, which) = match () {
+            () if first + Bytes(length) <= valid => ([first, first + Bytes(length)], first + Bytes(2 * length), 0),
+            () if last >= valid_to => ([last - Bytes(length), last], first, 1),
+            () => return None,
+        };
+        let places = Places { number, data_at, journal_at, journal_bytes, checkpoints_at, checkpoint_bytes: length };
+        Some((places, which))
     }
 
     /// The length of the journal if the checkpoints become as long as those of `wanted`; `None` if too little is left.

@@ -44,7 +44,7 @@ use crate::{
 /// assert_eq!((map.entries, map.replayed, map.next_commit), (entries, 0, 1));
 /// # Ok::<(), NoMap>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DurableMap {
     /// An entry for each extent.
     pub entries: Vec<MapEntry>,
@@ -202,18 +202,8 @@ pub fn read(
             if notice.write_intent && shows_newer {
                 show_named(&mut entries, &masks, rings.iter().flatten(), header.first_commit, named)?;
             }
-            let replayed = 0;
-            return Ok(DurableMap {
-                entries,
-                masks,
-                replayed,
-                next_number_base: number,
-                last_commit,
-                next_commit,
-                next,
-                notice,
-                shows_newer,
-            });
+            let found = DurableMap { last_commit, next_commit, next, notice, shows_newer, ..DurableMap::default() };
+            return Ok(DurableMap { entries, masks, next_number_base: number, ..found });
         }
         if found.broken {
             problem = "part of the journal can be read from neither device";
@@ -250,18 +240,16 @@ pub fn read(
             true => rings.iter().flatten().filter_map(|ring| ring.newest_mirrored(last_commit)).max().unwrap_or(0),
             false => last_commit,
         };
-        let (next_commit, next) = (found.next_commit, found.next);
-        let shows_newer = true;
         return Ok(DurableMap {
             entries,
             masks,
             replayed,
             next_number_base: number,
             last_commit,
-            next_commit,
-            next,
+            next_commit: found.next_commit,
+            next: found.next,
             notice,
-            shows_newer,
+            shows_newer: true,
         });
     }
     Err(NoMap::Damaged(problem))

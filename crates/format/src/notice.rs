@@ -18,7 +18,7 @@ pub struct Notice {
 }
 
 impl Notice {
-    /// The bits of a checkpoint's header.
+    /// The bits of a checkpoint's header and of a block of a commit.
     pub(crate) fn word(self) -> u32 {
         u32::from(self.slow_current) | u32::from(self.write_intent) << 1 | u32::from(self.lost_with_slow) << 2
     }

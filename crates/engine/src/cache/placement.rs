@@ -15,7 +15,7 @@ use crate::{
     api::cleaning::CleaningReport,
     api::command::{Buffers, DeviceId, IoId, Request, RequestId},
     api::config::{Tuning, WritePolicy},
-    api::error::{DeviceError, OpenError, ReadmitError, RequestError, TuningError},
+    api::error::{OpenError, ReadmitError, RequestError, TuningError},
     api::location::{Location, Losses, MapPart, Origin, Source},
     api::opened::{Opened, Trust},
     api::stats::Stats,
@@ -310,13 +310,13 @@ impl PlacementOps for CacheDrive {
         Ok(())
     }
 
-    fn close(&mut self, io: &CacheIo, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceError> {
+    fn close(&mut self, io: &CacheIo, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceId> {
         // The flush of the map covers it.
         self.save_snapshot(io, storage);
         if mutation::is(Mutation::CloseWithoutMap) {
             return Ok(());
         }
-        self.write_map(io, storage, volume, 1).map_err(|_| DeviceError)
+        self.write_map(io, storage, volume, 1)
     }
 
     fn used_places(&self) -> [u32; 2] {

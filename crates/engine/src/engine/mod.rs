@@ -406,7 +406,7 @@ impl Engine {
     /// # Panics
     /// If the engine is not idle, or was not opened from devices.
     pub fn close(&mut self, storage: &mut dyn Storage) -> Result<(), DeviceError> {
-        drive!(mut self, drive => drive.close(VolumeState::Clean, storage))
+        drive!(mut self, drive => drive.close(VolumeState::Clean, storage)).map_err(|_| DeviceError)
     }
 
     /// From now on hands out what a server that is opened after this one was killed has to know

@@ -3,7 +3,7 @@
 
 use peryton_units::{Bytes, Op};
 
-use super::{Call, InFlight, Io, Purpose, Step};
+use super::{InFlight, Io, Purpose, Step};
 use crate::api::command::{Buffer, Cause, DeviceId, IoId};
 
 impl<S: Step> Io<S> {
@@ -31,17 +31,5 @@ impl<S: Step> Io<S> {
     /// The ids of all commands in flight.
     pub(crate) fn all_in_flight(&self) -> impl Iterator<Item = IoId> + '_ {
         (0..self.commands.rows()).filter_map(|index| self.commands.id_at(index))
-    }
-}
-
-impl<S: Step> Call<'_, S> {
-    /// Writes a superblock that puts the successor of a device in charge.
-    pub(crate) fn write_succession(&mut self, place: (DeviceId, Bytes), len: Bytes) {
-        self.write_for(place, len, Buffer::Metadata, Purpose::Copy, Cause::Metadata);
-    }
-
-    /// Flushes such a superblock.
-    pub(crate) fn flush_succession(&mut self, device: DeviceId) {
-        self.flush_for(device, Purpose::Copy);
     }
 }

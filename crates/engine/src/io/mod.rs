@@ -9,7 +9,10 @@ pub(crate) mod slab;
 
 use std::ops::{Deref, DerefMut};
 
-use peryton_format::mutation::{self, Mutation};
+use peryton_format::{
+    block::BLOCK,
+    mutation::{self, Mutation},
+};
 use peryton_policy::ResponseTimes;
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -504,9 +507,9 @@ impl<S: Step> Call<'_, S> {
         self.write_for(place, len, buffer, Purpose::Step(step), cause);
     }
 
-    /// Writes part of a superblock that records which devices are fenced.
-    pub(crate) fn write_fence(&mut self, place: (DeviceId, Bytes), len: Bytes) {
-        self.write_for(place, len, Buffer::Metadata, Purpose::Fence, Cause::Metadata);
+    /// Writes a copy of a superblock, for fencing or a succession.
+    pub(crate) fn write_superblock(&mut self, place: (DeviceId, Bytes), purpose: Purpose<S>) {
+        self.write_for(place, Bytes(BLOCK), Buffer::Metadata, purpose, Cause::Metadata);
     }
 
     #[inline(always)]
@@ -569,12 +572,8 @@ impl<S: Step> Call<'_, S> {
         self.flush_for(device, Purpose::Step(step));
     }
 
-    /// Flushes a superblock that records which devices are fenced.
-    pub(crate) fn flush_fence(&mut self, device: DeviceId) {
-        self.flush_for(device, Purpose::Fence);
-    }
-
-    fn flush_for(&mut self, device: DeviceId, purpose: Purpose<S>) {
+    /// Flushes the device for this purpose, but leaves it marked as unflushed.
+    pub(crate) fn flush_for(&mut self, device: DeviceId, purpose: Purpose<S>) {
         self.stats.devices[device.index()].flushes += 1;
         let state = &mut self.devices[device.index()];
         state.flushes += 1;

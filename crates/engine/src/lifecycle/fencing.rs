@@ -22,7 +22,7 @@ use peryton_units::{Bytes, Nanos};
 use crate::{
     api::command::{Commands, DeviceId},
     api::resizing::ResizeEnd,
-    io::{InFlight, Verdict},
+    io::{InFlight, Purpose, Verdict},
     lifecycle::drive::Drive,
     placement::PlacementOps,
 };
@@ -139,7 +139,7 @@ impl<P: PlacementOps> Drive<P> {
         match fencing.left.last() {
             Some(place) => {
                 (fencing.in_flight, fencing.in_doubt) = (true, false);
-                io.call(out).write_fence(*place, Bytes(BLOCK));
+                io.call(out).write_superblock(*place, Purpose::Fence);
             }
             None => {
                 io.fencing = false;
@@ -169,7 +169,7 @@ impl<P: PlacementOps> Drive<P> {
                 let (device, _) = *fencing.left.last().expect("what was written is still on the list");
                 fencing.stage = Stage::Flushing;
                 fencing.in_flight = true;
-                io.call(out).flush_fence(device);
+                io.call(out).flush_for(device, Purpose::Fence);
             }
             Stage::Flushing => {
                 fencing.left.pop();

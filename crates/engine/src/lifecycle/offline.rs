@@ -2,12 +2,7 @@
 
 use std::collections::HashMap;
 
-use peryton_format::{
-    displaced::Displaced,
-    handoff::Found,
-    storage::Storage,
-    superblock::{VolumeId, VolumeState},
-};
+use peryton_format::{storage::Storage, superblock::VolumeState};
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
@@ -71,27 +66,25 @@ pub fn repair(
     let mended = mend_superblocks(&config, storage, trust, without)?;
     let (mut drive, mut opened) = open_or_mend(config, storage, trust, without, true)?;
     opened.repaired += mended;
-    let mut storage = Noting { beneath: storage, failed: None };
     let mut hand = Hand::default();
     // A device that fails is not given up: the operation fails, and can be run again.
     with_drive!(&mut drive, drive => drive.io.excuses.waits = u32::MAX);
     if let AnyDrive::Log(drive) = &mut drive {
-        drive.verify_everything(&mut hand, &mut storage);
+        drive.verify_everything(&mut hand, storage);
         opened.lost += drive.placed.damaged_blocks().saturating_sub(opened.lost);
         if drive.placed.damaged_blocks() > 0 || drive.placed.has_unverifiable() {
-            drive.write_back_what_can_be(&mut hand, &mut storage, MOST_IN_VAIN_OF_DAMAGED);
+            drive.write_back_what_can_be(&mut hand, storage, MOST_IN_VAIN_OF_DAMAGED);
             if drive.placed.is_stuck() {
-                return Err(OpenError::Damaged { device: storage.failed.map_or(0, DeviceId::index), what: TOO_MUCH });
+                return Err(OpenError::Damaged { device: hand.failed.map_or(0, DeviceId::index), what: TOO_MUCH });
             }
         }
     }
     let closed = with_drive!(&mut drive, drive => {
-        let settled = hand.settle(drive, &mut storage);
+        let settled = hand.settle(drive, storage);
         opened.dirty = drive.placed.dirty_left();
-        settled.and_then(|()| drive.close(VolumeState::Clean, &mut storage))
+        settled.and_then(|()| drive.close(VolumeState::Clean, storage))
     });
-    let failed = storage.failed.map_or(0, DeviceId::index);
-    closed.map_err(|DeviceError| OpenError::Device { device: failed })?;
+    closed.map_err(|device| OpenError::Device { device: hand.failed.unwrap_or(device).index() })?;
     Ok(opened)
 }
 
@@ -167,8 +160,7 @@ impl<P: PlacementOps> Drive<P> {
         if self.placed.dirty_left() > 0 {
             return Err(DetachError::Dirty { extents: self.placed.dirty_left() });
         }
-        settled.map_err(|DeviceError| DetachError::Device)?;
-        self.close(VolumeState::Detached, storage).map_err(|DeviceError| DetachError::Device)?;
+        settled.and_then(|()| self.close(VolumeState::Detached, storage)).map_err(|_| DetachError::Device)?;
         let (at, len, lost) = (self.data_at[device.index()], self.volume_size, self.losses(0).bytes);
         Ok(Detached { device, at, len, written_back: away, lost })
     }
@@ -184,56 +176,12 @@ impl Drive<LogDrive> {
     }
 }
 
-/// Remembers which device has failed last.
-struct Noting<'a> {
-    beneath: &'a mut dyn Storage,
-    failed: Option<DeviceId>,
-}
-
-impl Noting<'_> {
-    fn note<T>(&mut self, device: DeviceId, result: Result<T, DeviceError>) -> Result<T, DeviceError> {
-        self.failed = if result.is_err() { Some(device) } else { self.failed };
-        result
-    }
-}
-
-impl Storage for Noting<'_> {
-    fn size(&self, device: DeviceId) -> Option<Bytes> {
-        self.beneath.size(device)
-    }
-
-    fn read(&mut self, device: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
-        let result = self.beneath.read(device, at, into);
-        self.note(device, result)
-    }
-
-    fn write(&mut self, device: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {
-        let result = self.beneath.write(device, at, from);
-        self.note(device, result)
-    }
-
-    fn flush(&mut self, device: DeviceId) -> Result<(), DeviceError> {
-        let result = self.beneath.flush(device);
-        self.note(device, result)
-    }
-
-    fn left_in_memory(&mut self, volume: VolumeId) -> Option<Found> {
-        self.beneath.left_in_memory(volume)
-    }
-
-    fn forget_memory(&mut self, volume: VolumeId) {
-        self.beneath.forget_memory(volume);
-    }
-
-    fn displaced(&self) -> Option<Displaced> {
-        self.beneath.displaced()
-    }
-}
-
 /// Carries commands out one after the other, for a drive without a host.
 #[derive(Default)]
 struct Hand<'a> {
     now: Nanos,
+    /// The device that has failed last.
+    failed: Option<DeviceId>,
     moves: Moves,
     /// Is called with what is still to be written back.
     left: Option<&'a mut dyn FnMut(u64)>,
@@ -275,14 +223,14 @@ impl Buffers for Moves {
 
 impl Hand<'_> {
     /// Advances the clock until nothing is in flight. Where a device goes on failing, something always waits.
-    fn settle<P: PlacementOps>(&mut self, drive: &mut Drive<P>, storage: &mut dyn Storage) -> Result<(), DeviceError> {
+    fn settle<P: PlacementOps>(&mut self, drive: &mut Drive<P>, storage: &mut dyn Storage) -> Result<(), DeviceId> {
         for _ in 0..SETTLES {
             self.now += Nanos::from_s(60);
             let mut out = Commands::new();
             drive.tick(self.now, &mut out);
             self.carry_out(drive, storage, out);
         }
-        if drive.is_idle() { Ok(()) } else { Err(DeviceError) }
+        if drive.is_idle() { Ok(()) } else { Err(self.failed.unwrap_or(DeviceId(0))) }
     }
 
     fn carry_out<P: PlacementOps>(&mut self, drive: &mut Drive<P>, storage: &mut dyn Storage, mut out: Commands) {
@@ -290,6 +238,8 @@ impl Hand<'_> {
         while let Some(command) = out.get(next).copied() {
             next += 1;
             if let Some((io, result)) = self.one(drive, storage, command) {
+                let device = drive.io.in_flight(io).map(|command| command.device);
+                self.failed = if result.is_err() { device } else { self.failed };
                 if result.is_ok()
                     && let Some(verified) = drive.verify(io, &self.moves)
                 {

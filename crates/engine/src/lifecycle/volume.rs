@@ -473,17 +473,17 @@ impl<P: PlacementOps> Drive<P> {
         }
     }
 
-    /// Closes a volume; nothing may be in flight.
+    /// Closes a volume; nothing may be in flight. The error names the device that failed, if it was one.
     ///
     /// # Panics
     ///
     /// If the drive is not idle, or was not opened from devices.
-    pub(crate) fn close(&mut self, state: VolumeState, storage: &mut dyn Storage) -> Result<(), DeviceError> {
+    pub(crate) fn close(&mut self, state: VolumeState, storage: &mut dyn Storage) -> Result<(), DeviceId> {
         assert!(self.is_idle(), "a drive is closed only when nothing is in flight");
         // What was copied to another device is given up.
         self.successor = None;
         if self.io.is_in_doubt() && !mutation::is(Mutation::CloseInDoubt) {
-            return Err(DeviceError);
+            return Err(DeviceId(0));
         }
         let closed = self.write_closed(state, storage);
         // Written data may be lost, and a second flush would succeed without reporting that.
@@ -491,14 +491,17 @@ impl<P: PlacementOps> Drive<P> {
         closed
     }
 
-    fn write_closed(&mut self, state: VolumeState, storage: &mut dyn Storage) -> Result<(), DeviceError> {
+    fn write_closed(&mut self, state: VolumeState, storage: &mut dyn Storage) -> Result<(), DeviceId> {
         let identity = self.identity.clone().expect("only a volume that was opened is closed");
         let left: Vec<DeviceId> = self.left().collect();
         if left.is_empty() {
-            return Err(DeviceError);
+            return Err(DeviceId(0));
         }
         for device in left.iter().copied() {
-            storage.flush(device).inspect_err(|DeviceError| storage.forget_memory(identity.volume))?;
+            storage.flush(device).map_err(|DeviceError| {
+                storage.forget_memory(identity.volume);
+                device
+            })?;
         }
         self.placed.close(&self.io, storage, identity.volume)?;
         let touched = self.touched_at_close();
@@ -519,7 +522,8 @@ impl<P: PlacementOps> Drive<P> {
             }
             for block in &blocks {
                 let used = self.device_bytes[block.device.index()];
-                copies::write(storage, &Superblock { state, ..block.clone() }, used)?;
+                copies::write(storage, &Superblock { state, ..block.clone() }, used)
+                    .map_err(|DeviceError| block.device)?;
             }
         }
         Ok(())

@@ -249,8 +249,8 @@ impl PlacementOps for LogDrive {
         GivenUp { returnable, ..GivenUp::default() }
     }
 
-    fn close(&mut self, _: &LogIo, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceError> {
-        self.close_log(storage, volume)
+    fn close(&mut self, _: &LogIo, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceId> {
+        self.close_log(storage, volume).map_err(|DeviceError| self.log_device)
     }
 
     fn take_back(

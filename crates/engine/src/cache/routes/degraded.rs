@@ -18,7 +18,6 @@ use crate::{
     cache::access::{Follow, Fragment, Mode, Route, Router},
     cache::blocks::runs,
     cache::drive::CacheDrive,
-    cache::map::extent::Place,
     cache::step::{CacheCall, CacheIo, CacheStep},
 };
 
@@ -96,22 +95,7 @@ impl CacheDrive {
             return self.direct(io.now, fragment, self.origin_of(fragment.extent));
         };
         // Only the cache is left, and it keeps all its extents.
-        match fragment.op {
-            Op::Read => self.read_in_part(io, fragment, slot, false),
-            Op::Discard if !self.covers_extent(fragment) => {
-                io.part_done(fragment.request, Ok(()));
-                Route::Taken
-            }
-            Op::Discard => {
-                self.became_dirty(io, fragment.extent);
-                self.zero_copy(io, fragment, Place(slot.0));
-                Route::Taken
-            }
-            _ => {
-                self.count_access(io, fragment, slot);
-                self.write_to_part(io, fragment, slot)
-            }
-        }
+        self.serve_from_slot(io, fragment, slot)
     }
 
     /// Routes an access to a lost extent: only a write or discard that covers all of it succeeds. Returns `None` if the

@@ -7,7 +7,10 @@
 //! A write that covers an extent may bypass the copy on the fast device: it goes to the origin, and the copy is given up when
 //! the write has completed. A write that covers an extent in part goes to the device that has the rest.
 
-use peryton_policy::partition::{Controller, Way};
+use peryton_policy::{
+    partition::{Controller, Way},
+    replacement::SlotIndex,
+};
 use peryton_units::{Nanos, Op};
 
 use crate::{
@@ -65,31 +68,40 @@ impl CacheDrive {
                 io.stats.fast_misses += 1;
                 self.direct(io.now, fragment, origin)
             }
-            Op::Write => {
-                self.count_access(io, fragment, slot);
-                self.write_to_part(io, fragment, slot)
-            }
-            Op::Discard if covers && entry.is_dirty() && entry.moving().is_none() => {
-                self.became_dirty(io, fragment.extent);
-                self.zero_copy(io, fragment, Place(slot.0));
-                Route::Taken
-            }
-            Op::Discard if covers => {
+            Op::Discard if covers && (!entry.is_dirty() || entry.moving().is_some()) => {
                 self.start_drain(fragment, Drained::Discard);
                 Route::Taken
             }
-            Op::Discard => {
-                io.part_done(fragment.request, Ok(()));
-                Route::Taken
-            }
             _ => {
-                if touched & !masks.valid() != 0 {
+                if fragment.op == Op::Read && touched & !masks.valid() != 0 {
                     io.stats.fast_misses += u64::from(fragment.is_new);
                     self.note_small_read(io, fragment);
                 }
-                self.read_in_part(io, fragment, slot, false)
+                self.serve_from_slot(io, fragment, slot)
             }
         }
+    }
+
+    /// The slot serves an access: it keeps its extent, takes what is written, and lets the slow device serve reads of what it lacks.
+    pub(in crate::cache) fn serve_from_slot(
+        &mut self,
+        io: &mut CacheCall,
+        fragment: Fragment,
+        slot: SlotIndex,
+    ) -> Route {
+        match fragment.op {
+            Op::Read => return self.read_in_part(io, fragment, slot, false),
+            Op::Discard if self.covers_extent(fragment) => {
+                self.became_dirty(io, fragment.extent);
+                self.zero_copy(io, fragment, Place(slot.0));
+            }
+            Op::Discard => io.part_done(fragment.request, Ok(())),
+            _ => {
+                self.count_access(io, fragment, slot);
+                return self.write_to_part(io, fragment, slot);
+            }
+        }
+        Route::Taken
     }
 
     /// Brings blocks that are read often to the fast device while the host is idle (partitioned).

@@ -49,23 +49,12 @@ impl CacheDrive {
             self.warm.writing = Some(writing);
             return;
         }
-        if !matches!(writing.stage, Stage::Header) {
-            self.save_some(io, &mut writing);
-        }
-        let has_ended = matches!(writing.stage, Stage::Header);
-        if writing.packer.bytes().len() >= PIECE || has_ended && !writing.packer.bytes().is_empty() {
-            let first = writing.packer.take(&mut self.warm.piece);
-            let at = room.half_at(writing.header.number) + Bytes(BLOCK * (1 + u64::from(first)));
-            self.write_piece(io, at);
-        } else if has_ended {
-            self.warm.piece.clear();
-            self.warm.piece.resize(BLOCK_LEN, 0);
-            writing.header.blocks = writing.packer.blocks();
-            writing.header.encode(self.warm.volume, &mut self.warm.piece);
-            self.write_piece(io, room.half_at(writing.header.number));
-        } else {
-            writing.goes_on_at = io.now.saturating_add(PAUSE);
-            io.due(writing.goes_on_at);
+        match self.next_piece(io, &mut writing, &room) {
+            Some(at) => self.write_piece(io, at),
+            None => {
+                writing.goes_on_at = io.now.saturating_add(PAUSE);
+                io.due(writing.goes_on_at);
+            }
         }
         self.warm.writing = Some(writing);
     }
@@ -104,31 +93,35 @@ impl CacheDrive {
         let Some(room) = self.warm.room.filter(|_| io.tuning.snapshot_interval.is_some() && !self.gone.fast) else {
             return;
         };
-        let mut writing = self.begin_snapshot(io, &room);
-        let (fast, half) = (self.layout.fast, room.half_at(writing.header.number));
-        let mut piece = Vec::new();
-        loop {
-            if !matches!(writing.stage, Stage::Header) {
-                self.save_some(io, &mut writing);
-            }
-            let has_ended = matches!(writing.stage, Stage::Header);
-            if writing.packer.bytes().len() >= PIECE || has_ended {
-                let first = writing.packer.take(&mut piece);
-                let at = half + Bytes(BLOCK * (1 + u64::from(first)));
-                if !piece.is_empty() && storage.write(fast, at, &piece).is_err() {
-                    return;
-                }
-            }
-            if has_ended {
-                break;
-            }
+        let (fast, mut writing) = (self.layout.fast, self.begin_snapshot(io, &room));
+        let header_at = room.half_at(writing.header.number);
+        let (mut at, mut written) = (None, true);
+        while written && at != Some(header_at) {
+            at = self.next_piece(io, &mut writing, &room);
+            written = at.is_none_or(|at| storage.write(fast, at, &self.warm.piece).is_ok());
         }
-        let mut block = [0; BLOCK_LEN];
-        writing.header.blocks = writing.packer.blocks();
-        writing.header.encode(self.warm.volume, &mut block);
-        let written = storage.write(fast, half, &block).is_ok();
         self.warm.writing = Some(writing);
         self.warm.has_taken(written);
+    }
+
+    /// Saves a bounded part of what is left. Returns where the next piece goes, once there is one; the last one is the header.
+    fn next_piece(&mut self, io: &CacheIo, writing: &mut Writing, room: &Room) -> Option<Bytes> {
+        if !matches!(writing.stage, Stage::Header) {
+            self.save_some(io, writing);
+        }
+        let half = room.half_at(writing.header.number);
+        let has_ended = matches!(writing.stage, Stage::Header);
+        if writing.packer.bytes().len() >= PIECE || has_ended && !writing.packer.bytes().is_empty() {
+            let first = writing.packer.take(&mut self.warm.piece);
+            return Some(half + Bytes(BLOCK * (1 + u64::from(first))));
+        }
+        has_ended.then(|| {
+            self.warm.piece.clear();
+            self.warm.piece.resize(BLOCK_LEN, 0);
+            writing.header.blocks = writing.packer.blocks();
+            writing.header.encode(self.warm.volume, &mut self.warm.piece);
+            half
+        })
     }
 
     fn begin_snapshot(&mut self, io: &CacheIo, room: &Room) -> Writing {

@@ -210,19 +210,19 @@ impl<P: PlacementOps> Drive<P> {
                         let id = io.start_aside(Purpose::Copy, Op::Flush, place, Bytes::ZERO, Buffer::Metadata);
                         out.push(Command::Flush { io: id, device });
                     } else {
-                        io.call(out).flush_succession(device);
+                        io.call(out).flush_for(device, Purpose::Copy);
                     }
                     return;
                 }
                 Act::Write { device, at, content } => {
                     successor.is_open |= content == Content::Successor;
                     (successor.in_flight, successor.is_acting, successor.is_in_doubt) = (true, true, false);
-                    let (len, buffer) = (Bytes(BLOCK), Buffer::Metadata);
                     if device == successor.id {
+                        let (len, buffer) = (Bytes(BLOCK), Buffer::Metadata);
                         let id = io.start_aside(Purpose::Copy, Op::Write, (device, at), len, buffer);
                         out.push(Command::Write { io: id, device, at, len, buffer, cause: Cause::Metadata });
                     } else {
-                        io.call(out).write_succession((device, at), len);
+                        io.call(out).write_superblock((device, at), Purpose::Copy);
                     }
                     return;
                 }
