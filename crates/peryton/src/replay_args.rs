@@ -22,7 +22,7 @@ pub struct ArrivalArgs {
     /// long as the trace has between the two requests (trace).
     #[arg(long, value_name = "TIME|trace")]
     think_time: Option<Think>,
-    /// Requests before those that are measured [default: 0]
+    /// Requests of warm-up [default: 0; plan, size, tune: half]
     ///
     /// Replay this many requests before the measured ones [default: 0; of peryton plan, size and tune, half of the trace].
     #[arg(long, value_name = "N")]
