@@ -84,7 +84,7 @@ impl OfDevices for DetachError {
 
 /// An error in words. A device that cannot be read is another case than one that takes reads and refuses writes, and has another way out.
 pub(crate) fn in_words(spec: &VolumeSpec, failed: Option<Failed>, error: &impl OfDevices) -> String {
-    let Some(Failed { device, is_read, .. }) = failed.filter(|_| error.is_of_a_device()) else {
+    let Some(Failed { device, is_read, is_full, .. }) = failed.filter(|_| error.is_of_a_device()) else {
         return spec.with_names(error);
     };
     let DevicePath { name, path } = &spec.devices[device.index()];
@@ -94,7 +94,7 @@ pub(crate) fn in_words(spec: &VolumeSpec, failed: Option<Failed>, error: &impl O
              or do without what only it has (--without {name}), and put an empty one in its place (peryton replace)",
             path.display()
         ),
-        false => refuses_writes(&spec.devices[device.index()], device, &spec.config.placement),
+        false => refuses_writes(&spec.devices[device.index()], device, &spec.config.placement, is_full),
     }
 }
 
@@ -117,10 +117,13 @@ pub(crate) fn rolled_back(
     )
 }
 
-/// What is said of a device that takes reads and refuses writes.
-pub(crate) fn refuses_writes(at: &DevicePath, device: DeviceId, placement: &Placement) -> String {
+/// What is said of a device that takes reads and refuses writes. `is_full`: because it lacks space.
+pub(crate) fn refuses_writes(at: &DevicePath, device: DeviceId, placement: &Placement, is_full: bool) -> String {
     let (name, path) = (&at.name, at.path.display());
-    format!("{path}: device '{name}' can be read, and refuses writes: {}", way_out(at, device, placement))
+    match is_full {
+        true => format!("{path}: device '{name}' lacks space: free some on the file system or the pool that it is on"),
+        false => format!("{path}: device '{name}' can be read, and refuses writes: {}", way_out(at, device, placement)),
+    }
 }
 
 /// What to do about a device that takes reads and refuses writes.

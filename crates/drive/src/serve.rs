@@ -1,6 +1,7 @@
 //! Serves a volume: from a design and its devices to a server that runs until it is stopped.
 
 use std::{
+    io,
     path::{Path, PathBuf},
     sync::{Arc, mpsc},
     time::{Duration, Instant, SystemTime},
@@ -697,7 +698,8 @@ fn open_with(
         Rights::Write | Rights::Create => Some(Held::take(&devices).map_err(|(index, error)| {
             tracing::warn!(device = spec.devices[index].name, %error, "a write failed");
             let at = &spec.devices[index];
-            let why = offline::refuses_writes(at, DeviceId(index as u8), &spec.config.placement);
+            let is_full = error.kind() == io::ErrorKind::StorageFull;
+            let why = offline::refuses_writes(at, DeviceId(index as u8), &spec.config.placement, is_full);
             let DevicePath { name, path } = at.clone();
             ServeError::Unwritable(ReadOnly { device: Some((name, path)), why })
         })?),

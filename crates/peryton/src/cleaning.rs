@@ -14,9 +14,13 @@ pub fn time(seconds: f64) -> Nanos {
 }
 
 /// The lines of the status: how much is dirty, and what is wrong with that. None if nothing is dirty.
-pub fn lines(cleaning: &Value) -> Vec<String> {
+pub fn lines(status: &Value) -> Vec<String> {
+    let cleaning = &status["cleaning"];
     let Some(oldest) = cleaning["oldest_s"].as_f64() else { return Vec::new() };
+    let fails = status["devices"].as_object().into_iter().flatten().find(|(_, device)| device["outage"].is_object());
     let why = match cleaning["state"].as_str() {
+        _ if let Some((name, _)) = fails => &format!("cleaning waits for {name}"),
+        _ if cleaning["is_under_way"] != true => "not cleaning now",
         Some("idle") => "cleaning, because the slow device is idle",
         Some("aging") => "cleaning, because of its age",
         Some("filling") => "cleaning, because it is much",
@@ -31,8 +35,8 @@ pub fn lines(cleaning: &Value) -> Vec<String> {
     };
     let rate = cleaning["bytes_per_s"].as_u64().map(|rate| format!(", {}/s", mebibytes(rate))).unwrap_or_default();
     let until = match cleaning["clean_in_s"].as_f64() {
-        Some(seconds) => format!("; clean in {} if nothing is written", time(seconds)),
-        None => String::new(),
+        Some(seconds) if fails.is_none() => format!("; clean in {} if nothing is written", time(seconds)),
+        _ => String::new(),
     };
     let mut lines = vec![format!(
         "dirty: {}{most}, the oldest for {}; {why}{rate}{until}",
@@ -57,4 +61,26 @@ pub fn lines(cleaning: &Value) -> Vec<String> {
 /// A rate as people read it.
 pub fn mebibytes(per_s: u64) -> String {
     format!("{:.1}MiB", per_s as f64 / f64::from(1 << 20))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The fear: it says that it cleans, and until when, while nothing is written back.
+    #[test]
+    fn the_line_says_what_is_done_and_not_what_is_wanted() {
+        let status = |is_under_way: bool, outage: Value| {
+            let cleaning = json!({
+                "state": "full", "is_under_way": is_under_way, "dirty_bytes": 4096, "oldest_s": 3.0, "clean_in_s": 7.0,
+            });
+            lines(&json!({ "cleaning": cleaning, "devices": { "hdd": { "outage": outage } } })).remove(0)
+        };
+        assert!(status(true, Value::Null).ends_with("because it is too much; clean in 7s if nothing is written"));
+        assert!(status(false, Value::Null).contains("not cleaning now; clean in 7s"));
+        let fails = status(true, json!({ "error": "EIO" }));
+        assert!(fails.ends_with("cleaning waits for hdd"), "{fails}");
+    }
 }

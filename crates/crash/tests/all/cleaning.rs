@@ -373,7 +373,14 @@ fn the_report_says_what_is_dirty_for_how_long_and_until_when() {
     world.complete_all();
     assert_eq!(world.engine.dirty_extents(), 0);
     let report = world.engine.cleaning(world.now).unwrap();
-    assert!(report.bytes_per_s.is_some() && report.overdue.is_none(), "{report:?}");
+    assert!(report.bytes_per_s.is_some() && report.overdue.is_none() && !report.is_under_way, "{report:?}");
+    // An idle volume is cleaned after the delay, and not first when its data are old.
+    world.dirty(20..30);
+    world.tick(Nanos::from_ms(100));
+    let report = world.engine.cleaning(world.now).unwrap();
+    let soon = DELAY + Nanos::from_s(2);
+    assert!(report.clean_in.is_some_and(|left| left > Nanos::ZERO && left < soon), "{report:?}");
+    assert!(!report.is_under_way);
 }
 
 #[test]

@@ -131,7 +131,7 @@ impl Server {
                             "only_reads": outage.only_reads,
                             "way_out": outage.only_reads.then(|| {
                                 let at = DevicePath { name: device.name.clone(), path: device.path.clone() };
-                                offline::refuses_writes(&at, DeviceId(index as u8), &engine.placement())
+                                offline::refuses_writes(&at, DeviceId(index as u8), &engine.placement(), outage.full)
                             }),
                             "error": outage.error,
                         })

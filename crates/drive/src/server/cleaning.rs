@@ -13,6 +13,7 @@ pub(super) fn status(report: Option<CleaningReport>) -> Value {
     json!({
         "state": report.state,
         "dirty_bytes": report.dirty,
+        "is_under_way": report.is_under_way,
         "most_dirty_bytes": report.most_dirty,
         "oldest_s": report.oldest.map(seconds),
         "overdue_s": report.overdue.map(seconds),

@@ -218,7 +218,7 @@ impl Job {
         let opened = opened.map_err(|error| NotOpen::of(&error, &files))?;
         let refused =
             Some(format!("device '{}' has failed meanwhile, and the volume is only read from now on", at.name));
-        let why = offline::refuses_writes(&at, failed.device, &self.placement);
+        let why = offline::refuses_writes(&at, failed.device, &self.placement, failed.is_full);
         let read_only = Some(ReadOnly { device: Some((at.name, at.path)), why });
         Ok(GoesOn { opened, refused, read_only })
     }

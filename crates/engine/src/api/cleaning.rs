@@ -104,6 +104,8 @@ pub enum CleaningState {
 pub struct CleaningReport {
     /// Why dirty extents are, or are not, written back now.
     pub state: CleaningState,
+    /// Whether commands of write-backs are under way.
+    pub is_under_way: bool,
     /// Number of dirty extents.
     pub dirty_extents: u32,
     /// Their bytes.

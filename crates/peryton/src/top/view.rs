@@ -149,7 +149,7 @@ fn title(status: &Value, up: f64) -> String {
 fn warnings(status: &Value) -> Vec<String> {
     let mut lines = status::warnings(status);
     // The first line is no warning.
-    lines.extend(cleaning::lines(&status["cleaning"]).into_iter().skip(1));
+    lines.extend(cleaning::lines(status).into_iter().skip(1));
     lines.iter().map(|line| plain(line)).collect()
 }
 
@@ -218,7 +218,7 @@ fn cache(between: &Between<'_>) -> Vec<String> {
     }
     lines.extend(status::adaptive(status));
     if status["cleaning"].is_object() {
-        let first = cleaning::lines(&status["cleaning"]).into_iter().next();
+        let first = cleaning::lines(status).into_iter().next();
         lines.push(first.unwrap_or_else(|| "dirty: nothing".to_owned()));
     }
     let moved = ["promotions", "demotions", "writebacks"].map(|key| between.rate(&format!("/ledger/moves/{key}")));

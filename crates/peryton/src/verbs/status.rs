@@ -336,7 +336,7 @@ fn shown(status: &Value) -> String {
     let log = &status["ledger"]["logging"];
     lines.push(if log.is_object() { logged(log) } else { mapped(status) });
     lines.extend(bypassed(&status["ledger"]));
-    lines.extend(cleaning::lines(&status["cleaning"]));
+    lines.extend(cleaning::lines(status));
     lines.extend(warm(status));
     lines.extend(block_device(&status["ublk"]));
     lines.extend(warnings(status));

@@ -237,8 +237,9 @@ impl Cleaner {
         };
         let again = again.max(now);
         // A device that wakes up may be used at once.
-        let rests = state == CleaningState::Resting && !figures.slow_sleeps;
-        self.resting = rests.then(|| (again.min(now.saturating_add(WINDOW)), again));
+        let stands = if figures.slow_sleeps { Nanos::ZERO } else { WINDOW };
+        let rests = state == CleaningState::Resting;
+        self.resting = rests.then(|| (again.min(now.saturating_add(stands)), again));
         Decision { state, commands, again }
     }
 
@@ -248,6 +249,11 @@ impl Cleaner {
     pub(in crate::cache) fn goes_on_resting(&self, now: Nanos) -> Option<Nanos> {
         let (until, again) = self.resting?;
         (now < until && self.asked.is_none()).then_some(again)
+    }
+
+    /// When the cleaning begins if the host writes nothing; `None` if that is not decided, or it has begun.
+    pub(in crate::cache) fn begins_at(&self) -> Option<Nanos> {
+        self.resting.map(|(_, again)| again)
     }
 
     /// Decides again with the next call.
