@@ -7,7 +7,6 @@
 mod columns;
 mod run;
 mod step;
-mod summary;
 mod synthetic;
 
 use peryton_units::{Bytes, Nanos};
@@ -17,7 +16,6 @@ use thiserror::Error;
 pub use columns::Requests;
 pub use run::{Budget, Progress, measure, probe, sustain};
 pub use step::{Order, Step, ZONES, program};
-pub use summary::{Distribution, Summary};
 pub use synthetic::Synthetic;
 
 use crate::{Io, kind::Kind};
