@@ -14,9 +14,9 @@ use crate::{
     failure::Failure,
     output, terminal,
     verbs::{
-        advise, calibrate, check, completions, create, disconnect, dump, energy, events, export, get, health, help,
-        import, keys, lifetime, list, man, plan, profiles, re_add, remove, repair, replace, resize, schema, serve, set,
-        sim, size, status, supervise, sweep, top, trace, tune, twin, writeback,
+        calibrate, check, completions, create, disconnect, dump, energy, events, export, get, health, help, import,
+        keys, lifetime, list, man, plan, profiles, re_add, remove, repair, replace, resize, schema, serve, set, sim,
+        size, status, supervise, sweep, top, trace, tune, twin, writeback,
     },
 };
 
@@ -82,7 +82,7 @@ const SELDOM: [&str; 28] = [
 const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Decide what to buy and how to set it up",
-        &["trace", "sim", "sweep", "plan", "size", "tune", "energy", "lifetime", "twin", "advise"],
+        &["trace", "sim", "sweep", "plan", "size", "tune", "energy", "lifetime", "twin"],
     ),
     ("Make and mend a volume", &["create", "import", "export", "check", "repair", "dump"]),
     (
@@ -115,8 +115,6 @@ pub enum Verb {
     Lifetime(lifetime::Args),
     /// Compare a recording of a volume with its simulation
     Twin(twin::Args),
-    /// Simulate other settings and devices under a recording of a volume
-    Advise(advise::Args),
     /// Make a volume: write its design, and format its devices
     Create(create::Args),
     /// Take over a disk that has data, and give it a cache
@@ -358,7 +356,6 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Verb::Energy(args) => energy::run(args),
         Verb::Lifetime(args) => lifetime::run(args),
         Verb::Twin(args) => twin::run(&args),
-        Verb::Advise(args) => advise::run(&args),
         Verb::Create(args) => create::run(&args),
         Verb::Import(args) => import::run(&args),
         Verb::Export(args) => export::run(&args),

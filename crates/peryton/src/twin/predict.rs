@@ -17,8 +17,6 @@ use peryton_trace::{BATCH, Request, Source, TraceError};
 use peryton_units::{Bytes, Nanos, Op};
 use serde_json::Value;
 
-use peryton_sim::DesignError;
-
 use super::Recording;
 use crate::failure::Failure;
 
@@ -82,7 +80,7 @@ impl Setup {
     }
 
     /// The design with more settings.
-    pub fn with(&self, more: &[String]) -> Result<Design, Failure> {
+    fn with(&self, more: &[String]) -> Result<Design, Failure> {
         let all: Vec<String> = self.overrides.iter().chain(more).cloned().collect();
         let design = self.text.in_service(&all, &self.known)?;
         if let Some(index) = design.ignored_overrides.first() {
@@ -91,16 +89,10 @@ impl Setup {
         Ok(design)
     }
 
-    /// The same, for simulations that are passed on.
-    pub fn design_with(&self, more: &[String]) -> Result<Design, DesignError> {
-        let all: Vec<String> = self.overrides.iter().chain(more).cloned().collect();
-        self.text.in_service(&all, &self.known)
-    }
-
     /// What the replay knows of the recording besides its requests.
-    pub fn as_recorded(&self, recording: &Recording, with_changes: bool) -> Result<AsRecorded, Failure> {
+    fn as_recorded(&self, recording: &Recording) -> Result<AsRecorded, Failure> {
         let mut changes = Vec::new();
-        for change in recording.changes.iter().filter(|change| with_changes && change.at > Nanos::ZERO) {
+        for change in recording.changes.iter().filter(|change| change.at > Nanos::ZERO) {
             changes.push((change.at, self.with(&change.settings)?.tuning));
         }
         let state = if self.is_empty { None } else { recording.opened_state() };
@@ -188,14 +180,14 @@ impl Seen {
 
 /// The requests of a recording at the times when they arrived.
 #[derive(Clone, Debug)]
-pub struct Requests {
+struct Requests {
     all: Arc<Vec<Request>>,
     at: usize,
 }
 
 impl Requests {
     /// Those of these rows. A request that was to be durable before its answer is followed by a flush.
-    pub fn of(rows: &[Row]) -> Requests {
+    fn of(rows: &[Row]) -> Requests {
         let mut all = Vec::with_capacity(rows.len());
         for row in rows {
             all.push(Request { at: row.at, offset: row.offset, len: row.len, volume: 0, op: row.op });
@@ -224,17 +216,7 @@ impl Source for Requests {
 impl Prediction {
     /// Replays the recording.
     pub fn of(recording: &Recording, setup: &Setup, replay: Replay) -> Result<Prediction, Failure> {
-        let recorded = setup.as_recorded(recording, true)?;
-        Prediction::on(&setup.design, recording, recorded, replay)
-    }
-
-    /// Replays the recording on a design.
-    pub fn on(
-        design: &Design,
-        recording: &Recording,
-        recorded: AsRecorded,
-        replay: Replay,
-    ) -> Result<Prediction, Failure> {
+        let (design, recorded) = (&setup.design, setup.as_recorded(recording)?);
         let requests = Requests::of(&recording.rows);
         let mut order = Vec::with_capacity(requests.all.len());
         for (index, row) in recording.rows.iter().enumerate() {

@@ -1,6 +1,5 @@
 //! The verbs. Each file contains a verb's options (`Args`) and its function (`run`), which `cli.rs` calls.
 
-pub mod advise;
 pub mod calibrate;
 pub mod check;
 pub mod completions;
