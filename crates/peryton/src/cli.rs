@@ -1,16 +1,12 @@
 //! The command line: its verbs, and the call of each.
 
-use std::path::PathBuf;
-
 use clap::{
-    Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches, Parser, Subcommand,
-    builder::ArgPredicate,
+    Arg, ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand,
     error::{ContextKind, ContextValue, ErrorKind},
     value_parser,
 };
 
 use crate::{
-    destination,
     failure::Failure,
     output, terminal,
     verbs::{
@@ -174,17 +170,14 @@ pub enum Verb {
     Completions(completions::Args),
 }
 
-/// The file of `-o`.
-const OUTPUT: &str = "json-output";
-
-/// The whole program: every verb that has `--json` has `-o` as well. The help of a verb is one screen.
+/// The whole program. The help of a verb is one screen.
 pub fn command() -> Command {
     on_one_screen(in_full(), "")
 }
 
 /// The same program, whose help has every option: `peryton help VERB` and the manual pages.
 pub fn in_full() -> Command {
-    let program = with_help(with_output(Cli::command()));
+    let program = with_help(Cli::command());
     let help = grouped(&program);
     program.override_help(help)
 }
@@ -252,43 +245,10 @@ fn grouped(program: &Command) -> String {
     text + "  -h, --help   Print the help of a verb: peryton VERB --help; every option: peryton help VERB\n  -V, --version Print the version\n"
 }
 
-fn with_output(command: Command) -> Command {
-    let prints_json = |arg: &Arg| arg.get_id().as_str() == "json" && matches!(arg.get_action(), ArgAction::SetTrue);
-    let json = command.get_arguments().find(|arg| prints_json(arg));
-    let (has_json, heading) = (json.is_some(), json.and_then(Arg::get_help_heading).map(|_| output::GROUP));
-    let command = command.mut_subcommands(with_output);
-    if !has_json {
-        return command;
-    }
-    let output = Arg::new(OUTPUT)
-        .short('o')
-        .long("output")
-        .value_name("FILE")
-        .value_parser(value_parser!(PathBuf))
-        .help("Write JSON to this file (- for standard output)")
-        .help_heading(heading);
-    command.arg(output).mut_arg("json", |json| json.default_value_if(OUTPUT, ArgPredicate::IsPresent, "true"))
-}
-
-/// The file of `-o` of the verb that is to run.
-fn output_file(matches: &ArgMatches) -> Option<PathBuf> {
-    let mut matches = matches;
-    while let Some((_, below)) = matches.subcommand() {
-        matches = below;
-    }
-    matches.try_get_one::<PathBuf>(OUTPUT).ok().flatten().cloned()
-}
-
 /// Reads the command line, and prints help and version.
 pub fn parse() -> Result<Cli, Failure> {
-    let matches = command().try_get_matches();
-    let parsed = matches.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, output_file(&matches))));
-    if let Ok((_, Some(path))) = &parsed
-        && !output::is_stdout(path)
-    {
-        destination::set(path).map_err(|error| Failure::failed(format!("-o {}: {error}", path.display())))?;
-    }
-    parsed.map(|(cli, _)| cli).or_else(|error| match error.kind() {
+    let parsed = command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    parsed.or_else(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             output::print(&error.render().to_string())?;
             Err(Failure::quiet())
@@ -449,13 +409,11 @@ mod tests {
     /// Verbs whose result is a file, a screen, or text for another program; and `supervise`, whose server prints the result.
     const NO_JSON: &[&str] = &["trace", "convert", "synth", "supervise", "top", "help", "schema", "man", "completions"];
 
-    /// The fear: a script cannot read what a verb prints, or a verb has `--json` and no `-o`.
+    /// The fear: a script cannot read what a verb prints.
     #[test]
-    fn every_verb_with_a_result_prints_it_as_json_and_can_write_it_to_a_file() {
+    fn every_verb_with_a_result_prints_it_as_json() {
         fn visit(command: &Command) {
             let has = |id: &str| command.get_arguments().any(|arg| arg.get_id() == id);
-            let short = command.get_arguments().any(|arg| arg.get_short() == Some('o'));
-            assert!(!has("json") || short, "{}", command.get_name());
             let is_program = command.get_name() == "peryton";
             assert_eq!(has("json"), !is_program && !NO_JSON.contains(&command.get_name()), "{}", command.get_name());
             command.get_subcommands().for_each(visit);

@@ -50,11 +50,6 @@ impl Failure {
         Failure { message: None, code }
     }
 
-    /// Whether the end comes after a result, which the exit code judges.
-    pub fn has_result(&self) -> bool {
-        self.message.is_none()
-    }
-
     /// Writing to `to` failed. If the reader closed the pipe early (`| head`), no message is printed.
     pub fn writing(to: &str, error: &io::Error) -> Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {

@@ -2,7 +2,7 @@
 //!
 //! `verbs/` has a file for each verb, and `cli` calls them. `naming` finds a volume by its name or design, and its server's sockets;
 //! `condition` and `exit_code` say in which state it is. `volume` and `new_design` read and write designs for volumes. `page/` makes
-//! pages, `top/` the live screen, `twin/` compares a recording with its replay, `calibrating/` measures devices. `output`, `table` and `destination` are
+//! pages, `top/` the live screen, `twin/` compares a recording with its replay, `calibrating/` measures devices. `output` and `table` are
 //! where text and results go, `failure` is how an error is told, and `completing/` answers shells.
 
 mod at_risk;
@@ -14,7 +14,6 @@ mod completing;
 mod condition;
 mod design_edit;
 mod design_path;
-mod destination;
 mod drive_health;
 mod endurance;
 mod exit_code;
@@ -60,11 +59,5 @@ fn main() -> ExitCode {
         Ok(true) => return ExitCode::SUCCESS,
         Err(failure) => return failure.report(),
     }
-    let result = cli::parse().and_then(cli::run);
-    let succeeded = result.as_ref().map_or_else(Failure::has_result, |()| true);
-    let named = destination::finish(succeeded).map_err(|error| Failure::writing(&destination::name(), &error));
-    match result.and(named) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
-    }
+    cli::parse().and_then(cli::run).map_or_else(Failure::report, |()| ExitCode::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! Output of results to standard output, the file of `-o`, or other files.
+//! Output of results to standard output, or to files.
 
 use std::{
     fs,
@@ -9,12 +9,12 @@ use std::{
 use serde::Serialize;
 use textwrap::WordSplitter;
 
-use crate::{destination, failure::Failure, terminal};
+use crate::{failure::Failure, terminal};
 
 /// The heading of options for output in the help of verbs that have many.
 pub const GROUP: &str = "Output";
 
-/// Prints to standard output, or to the file of `-o`.
+/// Prints to standard output.
 pub fn print(text: &str) -> Result<(), Failure> {
     lines(|out| out.write_all(text.as_bytes()))
 }
@@ -62,8 +62,7 @@ pub fn print_json<T: Serialize + ?Sized>(value: &T) -> Result<(), Failure> {
 /// Prints a value as one line of JSON, which can be read while the verb goes on.
 pub fn print_json_line<T: Serialize + ?Sized>(value: &T) -> Result<(), Failure> {
     let line = serde_json::to_string(value).map_err(Failure::failed)? + "\n";
-    destination::write(true, |out| out.write_all(line.as_bytes()))
-        .map_err(|error| Failure::writing(&destination::name(), &error))
+    print(&line)
 }
 
 /// Writes a value as JSON to a file, atomically; `-` is standard output.
@@ -142,7 +141,8 @@ pub fn stream(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()
     written.map_err(|error| Failure::writing(&path.display().to_string(), &error))
 }
 
-/// A buffered standard output, or file of `-o`, for long listings.
+/// A buffered standard output, for long listings.
 pub fn lines(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
-    destination::write(false, write).map_err(|error| Failure::writing(&destination::name(), &error))
+    let mut out = BufWriter::new(io::stdout().lock());
+    write(&mut out).and_then(|()| out.flush()).map_err(|error| Failure::writing("standard output", &error))
 }

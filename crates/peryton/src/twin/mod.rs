@@ -8,7 +8,7 @@ mod predict;
 mod reasons;
 mod recording;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use peryton_drive::control::Ask;
 use peryton_sim::Replay;
@@ -103,16 +103,6 @@ impl Twin {
             design_toml: prediction.report.design_toml.clone(),
         })
     }
-}
-
-/// Whether a recording with this name is also to be a trace in Parquet.
-pub fn is_parquet(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "parquet")
-}
-
-/// The recording with this name: Parquet can be read only once it is complete, so that is made of it later.
-pub fn recording_of(path: &Path) -> PathBuf {
-    if is_parquet(path) { path.with_extension("recording") } else { path.to_owned() }
 }
 
 /// The recording of a volume that is being served.

@@ -10,7 +10,6 @@ use peryton_drive::{
     control::Control,
 };
 use peryton_engine::Opened;
-use peryton_trace::TraceError;
 use peryton_units::{Bytes, Nanos};
 use serde_json::json;
 use signal_hook::{
@@ -18,7 +17,7 @@ use signal_hook::{
     iterator::Signals,
 };
 
-use crate::{condition::WHAT_IS_NOT_KNOWN, failure::Failure, output, twin, volume};
+use crate::{condition::WHAT_IS_NOT_KNOWN, failure::Failure, output, volume};
 
 /// Options of `peryton serve`.
 #[derive(Debug, clap::Args)]
@@ -115,8 +114,7 @@ pub struct Args {
     /// Record requests and their latencies, for peryton twin
     ///
     /// Record requests and their latencies in a file, for peryton twin. Full files before it are FILE.0, FILE.1 and so on;
-    /// an earlier recording there is renamed to FILE.old. If the name ends in .parquet, the name of the recording ends in .recording,
-    /// and the server writes its requests as Parquet when it stops.
+    /// an earlier recording there is renamed to FILE.old.
     #[arg(long, value_name = "FILE", help_heading = "Recording")]
     record: Option<PathBuf>,
     /// Delete the oldest file beyond this size
@@ -166,7 +164,6 @@ pub fn run(args: Args) -> Result<(), Failure> {
 fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
     let (spec, record) = match &args.record {
         Some(path) => {
-            let path = &twin::recording_of(path);
             let (spec, record) = args.design.spec_to_record(&args.without, path, args.record_limit)?;
             (spec, Some(record))
         }
@@ -221,22 +218,7 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
     }
     let summary = service.run()?;
     drop((control, metrics));
-    if let Some(path) = args.record.as_deref().filter(|path| twin::is_parquet(path)) {
-        in_parquet(path)?;
-    }
     if args.json { output::print_json(&summary) } else { output::tell(&summed_up(&summary)) }
-}
-
-/// Writes the requests of the recording as a trace in Parquet.
-fn in_parquet(path: &Path) -> Result<(), Failure> {
-    let recording = twin::recording_of(path);
-    let trace = peryton_trace::open(&recording, &peryton_trace::OpenOptions::default());
-    match trace.map(|mut trace| peryton_trace::save(&mut trace, path, "peryton serve --record")) {
-        Ok(saved) => saved.map(|_| ()).map_err(Failure::from),
-        // No client has asked for anything.
-        Err(TraceError::Empty { .. }) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// Listens on the control socket, and for scrapers.

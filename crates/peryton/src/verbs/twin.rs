@@ -9,7 +9,7 @@ use crate::{
     naming::{self, Named, Served},
     output,
     table::{self, Column, Table},
-    twin::{Figure, Models, Recording, Twin, Verdict, recording_of, recording_of_served},
+    twin::{Figure, Models, Recording, Twin, Verdict, recording_of_served},
 };
 
 /// Options of `peryton twin`.
@@ -52,7 +52,7 @@ impl Args {
     fn read(&self) -> Result<Recording, Failure> {
         match self.recording.is_design() {
             true => recording_of_served(&Served::new(self.recording.clone(), self.control.clone())),
-            false => Recording::read(&recording_of(self.recording.design())),
+            false => Recording::read(self.recording.design()),
         }
     }
 

@@ -212,7 +212,7 @@ fn a_full_recording_has_what_came_last_and_its_twin_is_warmed_up() {
     let folder = folder.path();
     fs::write(folder.join("v.toml"), DESIGN).unwrap();
     peryton(folder, &["create", "v.toml"]).ok();
-    let args = ["--record", "v.parquet", "--record-limit", "1MiB"];
+    let args = ["--record", "v.recording", "--record-limit", "1MiB"];
     let (serving, mut client) = Serving::start(folder, &args);
     let recording = || -> Value {
         let status = peryton(folder, &["status", "v.toml", "--json"]).ok().out;
@@ -247,7 +247,6 @@ fn a_full_recording_has_what_came_last_and_its_twin_is_warmed_up() {
     assert!(found["bytes"].as_u64().unwrap() <= 1 << 20 && found["requests"] == requests, "{found}");
     drop(client);
     control::ask(&folder.join("v.control"), &Ask::Stop {}, |_| true).unwrap();
-    // It makes the trace in Parquet last.
     serving.ended();
 
     let fast = ["--set", "devices.ssd.model.read=5us", "--set", "devices.ssd.model.write=5us"];
@@ -265,9 +264,8 @@ fn a_full_recording_has_what_came_last_and_its_twin_is_warmed_up() {
     let hits = figure(&result, "fast hit ratio");
     assert_eq!(hits["verdict"], "agrees", "{hits:#} {about:#} {reasons}");
 
-    // All files are one trace: of the requests that came last, in the file and in what was made of it.
-    for trace in ["v.recording", "v.parquet"] {
-        let info: Value = serde_json::from_str(&peryton(folder, &["trace", "info", trace, "--json"]).ok().out).unwrap();
-        assert!(info["requests"].as_u64() >= Some(kept), "{info:#}");
-    }
+    // All files are one trace: of the requests that came last.
+    let info: Value =
+        serde_json::from_str(&peryton(folder, &["trace", "info", "v.recording", "--json"]).ok().out).unwrap();
+    assert!(info["requests"].as_u64() >= Some(kept), "{info:#}");
 }
