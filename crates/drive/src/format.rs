@@ -46,7 +46,7 @@ pub struct MadeDevice {
 }
 
 /// Formats a volume. The content of its devices is lost; if they hold data, that is an error unless `force` is true.
-/// Creates regular files that do not exist, as sparse files.
+/// Creates regular files that do not exist, as sparse files, and removes them again if the volume is not made.
 ///
 /// # Errors
 /// The design does not fit the devices, a device holds something, or the system refuses to write it.
@@ -55,8 +55,27 @@ pub fn format(spec: &VolumeSpec, force: bool) -> Result<Made, OfflineError> {
     let (needs, behind) = (sizes.devices, sizes.behind);
     spec.devices.iter().try_for_each(refuse_used)?;
     let mut devices = Device::open_all(&spec.devices, Opening { direct: true, rights: Rights::Create }, &[])?;
-    multi_mount::look(&devices, &Notifier::default())?;
-    let all = || devices.iter().flatten().zip(&needs);
+    let made = make(spec, force, &mut devices, (&needs, &behind, &sizes.data_at));
+    let volume = made.inspect_err(|_| devices.iter().flatten().for_each(Device::remove_new))?;
+    let made = devices.iter().flatten().zip(&needs);
+    Ok(Made {
+        volume: format!("{:032x}", volume.0),
+        size: sizes.volume,
+        devices: made
+            .map(|(device, used)| MadeDevice { name: device.name.clone(), path: device.path.clone(), used: *used })
+            .collect(),
+    })
+}
+
+/// Makes the volume on open devices, of which it needs so much, with so much room behind it, and has data from there on.
+fn make(
+    spec: &VolumeSpec,
+    force: bool,
+    devices: &mut [Option<Device>],
+    (needs, behind, data_at): (&[Bytes], &[Bytes], &[Bytes]),
+) -> Result<VolumeId, OfflineError> {
+    multi_mount::look(devices, &Notifier::default())?;
+    let all = || devices.iter().flatten().zip(needs);
     // Nothing is written until all devices have been checked.
     for (device, need) in all() {
         if device.is_block && device.size < *need {
@@ -70,30 +89,23 @@ pub fn format(spec: &VolumeSpec, force: bool) -> Result<Made, OfflineError> {
     // The device is as worn as it was.
     devices.iter().flatten().for_each(|device| multi_mount::take_up_wear(device, None));
     let mut zeroed = true;
-    for ((device, need), behind) in devices.iter_mut().flatten().zip(&needs).zip(&behind) {
+    for ((device, need), behind) in devices.iter_mut().flatten().zip(needs).zip(behind) {
         zeroed &= empty(device, *need, *behind)
             .map_err(|(what, source)| OfflineError::Failed(format!("{device}: {what}: {source}")))?;
     }
-    for (((device, need), data_at), behind) in devices.iter().flatten().zip(&needs).zip(&sizes.data_at).zip(&behind) {
+    for (((device, need), data_at), behind) in devices.iter().flatten().zip(needs).zip(data_at).zip(behind) {
         allocate(device, *need, *data_at, *behind).map_err(failed(device, "allocating space for metadata"))?;
     }
     let volume = VolumeId(u128::from_le_bytes(random()?));
     let unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let new = Formatting { volume, unix_s, zeroed, notes: String::new() };
-    Engine::format(&spec.config, new, &mut Files::new(&devices)?)
+    Engine::format(&spec.config, new, &mut Files::new(devices)?)
         .map_err(|error| OfflineError::Refused(spec.with_names(error)))?;
     for device in devices.iter().flatten() {
         multi_mount::keep_wear(device).map_err(failed(device, "writing what has worn it"))?;
         device.sync_directory().map_err(failed(device, "making its directory durable"))?;
     }
-    let made = devices.iter().flatten().zip(&needs);
-    Ok(Made {
-        volume: format!("{:032x}", volume.0),
-        size: sizes.volume,
-        devices: made
-            .map(|(device, used)| MadeDevice { name: device.name.clone(), path: device.path.clone(), used: *used })
-            .collect(),
-    })
+    Ok(volume)
 }
 
 fn failed(device: &Device, what: &'static str) -> impl Fn(io::Error) -> OfflineError {

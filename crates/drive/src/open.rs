@@ -209,6 +209,8 @@ impl Device {
             flags |= OFlags::EXCL;
         } else if opening.rights == Rights::Create {
             flags |= OFlags::CREATE;
+            // What has come there meanwhile is another program's.
+            flags |= if is_new { OFlags::EXCL } else { OFlags::empty() };
         }
         let in_use = |by: String| DeviceOpenError::Refused(format!("{at} {by}"));
         let user = || Linux::default().in_use(path);
@@ -334,6 +336,14 @@ impl Device {
         fs::File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
     }
 
+    /// Removes a file that was made for this device, which no volume uses.
+    pub(crate) fn remove_new(&self) {
+        if self.is_new {
+            // The error before is the one to report.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+
     /// Releases the lock now, because the kernel takes a while to close a file that io_uring has used. Nothing may be
     /// in flight.
     pub(crate) fn unlock(&self) {
@@ -377,7 +387,7 @@ impl Device {
                     at.name
                 )));
             }
-            open.push(Device::open(at, opening)?);
+            open.push(Device::open(at, opening).inspect_err(|_| open.iter().flatten().for_each(Device::remove_new))?);
         }
         let mut seen: Vec<(u64, u64)> = open.iter().flatten().map(|device| device.identity).collect();
         seen.sort_unstable();

@@ -158,14 +158,16 @@ fn format_new(path: &Path, new: &Written, force: bool) -> Result<(VolumeSpec, Ma
         file.write_all(new.text.as_bytes())?;
         file.sync_all()
     });
+    // The first error is the one to report.
+    let remove = || drop(fs::remove_file(at));
     written.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => is_there(path),
-        _ => failed(error),
+        _ => {
+            remove();
+            failed(error)
+        }
     })?;
-    let made = peryton_drive::format(&spec, force).inspect_err(|_| {
-        // The first error is the one to report.
-        let _ = fs::remove_file(at);
-    })?;
+    let made = peryton_drive::format(&spec, force).inspect_err(|_| remove())?;
     if force {
         fs::rename(at, path).map_err(failed)?;
     }
