@@ -10,9 +10,9 @@ use crate::{
     failure::Failure,
     output, terminal,
     verbs::{
-        calibrate, check, completions, create, disconnect, dump, energy, events, export, get, health, help, import,
-        keys, lifetime, list, man, plan, profiles, re_add, remove, repair, replace, resize, schema, serve, set, sim,
-        size, status, supervise, sweep, top, trace, tune, twin, writeback,
+        advise, calibrate, check, completions, create, disconnect, dump, energy, events, export, get, health, help,
+        import, keys, lifetime, list, man, plan, profiles, re_add, remove, repair, replace, resize, schema, serve, set,
+        sim, size, status, supervise, sweep, top, trace, tune, twin, writeback,
     },
 };
 
@@ -78,7 +78,7 @@ const SELDOM: [&str; 28] = [
 const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Decide what to buy and how to set it up",
-        &["trace", "sim", "sweep", "plan", "size", "tune", "energy", "lifetime", "twin"],
+        &["trace", "sim", "sweep", "plan", "size", "tune", "energy", "lifetime", "twin", "advise"],
     ),
     ("Make and mend a volume", &["create", "import", "export", "check", "repair", "dump"]),
     (
@@ -111,6 +111,8 @@ pub enum Verb {
     Lifetime(lifetime::Args),
     /// Compare a recording of a volume with its simulation
     Twin(twin::Args),
+    /// Simulate other settings and devices under a recording of a volume
+    Advise(advise::Args),
     /// Make a volume: write its design, and format its devices
     Create(create::Args),
     /// Take over a disk that has data, and give it a cache
@@ -316,6 +318,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Verb::Energy(args) => energy::run(args),
         Verb::Lifetime(args) => lifetime::run(args),
         Verb::Twin(args) => twin::run(&args),
+        Verb::Advise(args) => advise::run(&args),
         Verb::Create(args) => create::run(&args),
         Verb::Import(args) => import::run(&args),
         Verb::Export(args) => export::run(&args),

@@ -662,7 +662,7 @@ def test_a_page_has_one_name_for_a_volume() -> None:
     wrong, seen = [], 0
     for page in PAGES:
         texts = [command.text for command in commands(page)]
-        named = {match[1] for text in texts if (match := re.match(r"peryton (?!trace|profiles|help|keys|twin)[a-z-]+ ([\w-]+)(?=\s|$)", text))}
+        named = {match[1] for text in texts if (match := re.match(r"peryton (?!trace|profiles|help|keys|twin|advise)[a-z-]+ ([\w-]+)(?=\s|$)", text))}
         seen += len(named)
         wrong += [f"{page}: {text}: '{name}' is no file" for text in texts for name in named if re.search(rf"\b{name}\.(toml|control|nbd)\b", text)]
     assert not wrong and seen > 5, "\n".join(wrong)

@@ -143,14 +143,65 @@ impl Overhead {
     }
 }
 
-/// All figures.
-pub fn figures(recording: &Recording, setup: &Setup, prediction: &Prediction, overhead: &Overhead) -> Vec<Figure> {
+/// How far the parts of a comparison are apart, weighted by their time, so that a part that is too slow does not make up for one that is
+/// too fast.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Apart {
+    /// Means of reads, writes and flushes, as a share of what was measured.
+    pub mean: f64,
+    /// Their medians.
+    pub median: f64,
+    /// Their 99th percentiles.
+    pub p99: f64,
+    /// The times of the devices' commands.
+    pub devices: f64,
+}
+
+/// Measured and predicted times with the number of each: the sum of their differences as a share of what was measured.
+fn weighted(parts: impl IntoIterator<Item = (f64, Option<f64>, Option<f64>)>) -> f64 {
+    let known = parts.into_iter().filter_map(|(count, measured, predicted)| Some((count, measured?, predicted?)));
+    let (apart, all) = known.fold((0.0, 0.0), |(apart, all), (count, measured, predicted)| {
+        (apart + count * (predicted - measured).abs(), all + count * measured)
+    });
+    if all > 0.0 { apart / all } else { 0.0 }
+}
+
+impl Apart {
+    fn of(recording: &Recording, prediction: &Prediction, half: &[Half]) -> Apart {
+        let of = |figure: &dyn Fn(&Times) -> Option<f64>| {
+            let kinds = half.iter().filter(|(name, ..)| *name != ALL);
+            weighted(
+                kinds.map(|(_, measured, predicted)| (measured.0.len() as f64, figure(measured), figure(predicted))),
+            )
+        };
+        let devices = recording.figures.devices.iter().zip(&prediction.devices).flat_map(|(measured, predicted)| {
+            [&measured.reads, &measured.writes, &measured.flushes]
+                .into_iter()
+                .zip(predicted)
+                .map(|(measured, predicted)| (measured.count as f64, measured.mean_us(), predicted.mean_us()))
+        });
+        Apart {
+            mean: of(&Times::mean),
+            median: of(&|times| times.quantile(0.5, LEAST_FOR_MEAN)),
+            p99: of(&|times| times.quantile(0.99, LEAST_FOR_P99)),
+            devices: weighted(devices),
+        }
+    }
+}
+
+/// All figures, and how far their parts are apart.
+pub fn figures(
+    recording: &Recording,
+    setup: &Setup,
+    prediction: &Prediction,
+    overhead: &Overhead,
+) -> (Vec<Figure>, Apart) {
     let half = second_half(recording, prediction, overhead);
     let mut all = traffic(recording, setup, prediction);
     all.extend(responses(&half));
     all.extend(devices(recording, setup, prediction));
     all.extend(wear_and_power(recording, setup, prediction));
-    all
+    (all, Apart::of(recording, prediction, &half))
 }
 
 /// A number at a path of JSON; sums arrays.
@@ -329,6 +380,16 @@ fn wear_and_power(recording: &Recording, setup: &Setup, prediction: &Prediction)
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_that_are_apart_in_opposite_directions_do_not_cancel() {
+        // As many reads that are twice as slow in the twin as writes that take no time there: the mean of all is the same.
+        let parts = [(100.0, Some(2.0), Some(4.0)), (100.0, Some(2.0), Some(0.0)), (3.0, Some(9.0), None)];
+        assert_eq!(weighted(parts), 1.0);
+        // A part with little of the time counts little.
+        assert_eq!(weighted([(99.0, Some(1.0), Some(1.0)), (1.0, Some(1.0), Some(3.0))]), 0.02);
+        assert_eq!(weighted([]), 0.0);
+    }
 
     #[test]
     fn what_a_few_may_make_is_what_is_said_to_be_allowed() {

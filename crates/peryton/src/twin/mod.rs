@@ -14,8 +14,9 @@ use peryton_drive::control::Ask;
 use peryton_sim::Replay;
 use serde::Serialize;
 
+pub use self::predict::Requests;
 pub use self::{
-    compare::{Figure, Overhead, Verdict},
+    compare::{Apart, Figure, Overhead, Verdict},
     predict::{Models, Prediction, Setup},
     recording::Recording,
 };
@@ -38,6 +39,8 @@ pub struct Twin {
     pub overhead: Overhead,
     /// The figures. Those of response times are of the second half, which nothing was fitted to.
     pub figures: Vec<Figure>,
+    /// How far reads, writes and flushes, and the devices' commands, are apart, each for itself.
+    pub apart: Apart,
     /// The likeliest reasons for what disagrees, and what limits the comparison.
     pub reasons: Vec<String>,
     /// The design in full, as it was simulated.
@@ -76,10 +79,15 @@ impl Twin {
     pub fn of(recording: &Recording, models: &Models, replay: Replay) -> Result<Twin, Failure> {
         let setup = Setup::of(recording, models)?;
         let prediction = Prediction::of(recording, &setup, replay)?;
-        let overhead = Overhead::fitted(recording, &prediction);
-        let figures = compare::figures(recording, &setup, &prediction, &overhead);
-        let reasons = reasons::of(recording, &setup, &prediction, &figures, &overhead);
-        Ok(Twin {
+        Ok(Twin::compared(recording, &setup, &prediction, replay))
+    }
+
+    /// The comparison of a recording with its replay.
+    pub fn compared(recording: &Recording, setup: &Setup, prediction: &Prediction, replay: Replay) -> Twin {
+        let overhead = Overhead::fitted(recording, prediction);
+        let (figures, apart) = compare::figures(recording, setup, prediction, &overhead);
+        let reasons = reasons::of(recording, setup, prediction, &figures, &overhead);
+        Twin {
             peryton_version: peryton_version::VERSION,
             command: crate::page::command_line(),
             recording: About {
@@ -99,9 +107,10 @@ impl Twin {
             replay: replay.to_string(),
             overhead,
             figures,
+            apart,
             reasons,
             design_toml: prediction.report.design_toml.clone(),
-        })
+        }
     }
 }
 

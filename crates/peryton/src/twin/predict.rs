@@ -17,6 +17,8 @@ use peryton_trace::{BATCH, Request, Source, TraceError};
 use peryton_units::{Bytes, Nanos, Op};
 use serde_json::Value;
 
+use peryton_sim::DesignError;
+
 use super::Recording;
 use crate::failure::Failure;
 
@@ -64,8 +66,7 @@ impl Setup {
         }
         overrides.extend(models.set.iter().cloned());
         let text = DesignText::new(head.design.clone(), head.name.clone());
-        // An empty drive may have other sizes.
-        let formatted = head.formatted.clone().filter(|_| !models.empty);
+        let formatted = head.formatted.clone().filter(|_| !gives_a_size(&models.set));
         let formatted = formatted.map(|(data, spare)| Formatted { data, spare });
         let known = InService { sizes: head.sizes.clone(), formatted, ..InService::default() };
         let design = text.in_service(&overrides, &known)?;
@@ -80,19 +81,26 @@ impl Setup {
     }
 
     /// The design with more settings.
-    fn with(&self, more: &[String]) -> Result<Design, Failure> {
-        let all: Vec<String> = self.overrides.iter().chain(more).cloned().collect();
-        let design = self.text.in_service(&all, &self.known)?;
+    pub fn with(&self, more: &[String]) -> Result<Design, Failure> {
+        let design = self.design_with(more)?;
         if let Some(index) = design.ignored_overrides.first() {
-            return Err(Failure::bad_input(format!("{}: does not apply to this design", all[*index])));
+            let ignored = self.overrides.iter().chain(more).nth(*index).map_or("", String::as_str);
+            return Err(Failure::bad_input(format!("{ignored}: does not apply to this design")));
         }
         Ok(design)
     }
 
+    /// The same, for simulations that are passed on.
+    pub fn design_with(&self, more: &[String]) -> Result<Design, DesignError> {
+        let all: Vec<String> = self.overrides.iter().chain(more).cloned().collect();
+        let formatted = self.known.formatted.clone().filter(|_| !gives_a_size(more));
+        self.text.in_service(&all, &InService { formatted, ..self.known.clone() })
+    }
+
     /// What the replay knows of the recording besides its requests.
-    fn as_recorded(&self, recording: &Recording) -> Result<AsRecorded, Failure> {
+    pub fn as_recorded(&self, recording: &Recording, with_changes: bool) -> Result<AsRecorded, Failure> {
         let mut changes = Vec::new();
-        for change in recording.changes.iter().filter(|change| change.at > Nanos::ZERO) {
+        for change in recording.changes.iter().filter(|change| with_changes && change.at > Nanos::ZERO) {
             changes.push((change.at, self.with(&change.settings)?.tuning));
         }
         let state = if self.is_empty { None } else { recording.opened_state() };
@@ -103,6 +111,12 @@ impl Setup {
         });
         Ok(AsRecorded { state, until: recording.figures.at, changes, took: took.collect() })
     }
+}
+
+/// Whether settings ask for a drive of other sizes than the one that was recorded.
+fn gives_a_size(settings: &[String]) -> bool {
+    let keys = settings.iter().filter_map(|setting| setting.split('=').next());
+    keys.map(str::trim).any(|key| key == "volume.size" || key.starts_with("devices.") && key.ends_with(".size"))
 }
 
 /// A file's path from anywhere; a name stays as it is.
@@ -180,14 +194,14 @@ impl Seen {
 
 /// The requests of a recording at the times when they arrived.
 #[derive(Clone, Debug)]
-struct Requests {
+pub struct Requests {
     all: Arc<Vec<Request>>,
     at: usize,
 }
 
 impl Requests {
     /// Those of these rows. A request that was to be durable before its answer is followed by a flush.
-    fn of(rows: &[Row]) -> Requests {
+    pub fn of(rows: &[Row]) -> Requests {
         let mut all = Vec::with_capacity(rows.len());
         for row in rows {
             all.push(Request { at: row.at, offset: row.offset, len: row.len, volume: 0, op: row.op });
@@ -216,7 +230,17 @@ impl Source for Requests {
 impl Prediction {
     /// Replays the recording.
     pub fn of(recording: &Recording, setup: &Setup, replay: Replay) -> Result<Prediction, Failure> {
-        let (design, recorded) = (&setup.design, setup.as_recorded(recording)?);
+        let recorded = setup.as_recorded(recording, true)?;
+        Prediction::on(&setup.design, recording, recorded, replay)
+    }
+
+    /// Replays the recording on a design.
+    pub fn on(
+        design: &Design,
+        recording: &Recording,
+        recorded: AsRecorded,
+        replay: Replay,
+    ) -> Result<Prediction, Failure> {
         let requests = Requests::of(&recording.rows);
         let mut order = Vec::with_capacity(requests.all.len());
         for (index, row) in recording.rows.iter().enumerate() {

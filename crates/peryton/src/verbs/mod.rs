@@ -1,5 +1,6 @@
 //! The verbs. Each file contains a verb's options (`Args`) and its function (`run`), which `cli.rs` calls.
 
+pub mod advise;
 pub mod calibrate;
 pub mod check;
 pub mod completions;

@@ -111,9 +111,9 @@ pub struct Args {
     /// Serve without this lost device: data that only it had are lost, the rest is served, and the device is refused later.
     #[arg(long, value_name = "NAME")]
     without: Vec<String>,
-    /// Record requests and their latencies, for peryton twin
+    /// Record requests and their latencies, for peryton twin and advise
     ///
-    /// Record requests and their latencies in a file, for peryton twin. Full files before it are FILE.0, FILE.1 and so on;
+    /// Record requests and their latencies in a file, for peryton twin and advise. Full files before it are FILE.0, FILE.1 and so on;
     /// an earlier recording there is renamed to FILE.old.
     #[arg(long, value_name = "FILE", help_heading = "Recording")]
     record: Option<PathBuf>,

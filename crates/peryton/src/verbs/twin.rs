@@ -15,6 +15,16 @@ use crate::{
 /// Options of `peryton twin`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    #[command(flatten)]
+    pub recorded: RecordedArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Options that name a recording and models of the devices.
+#[derive(Clone, Debug, clap::Args)]
+pub struct RecordedArgs {
     /// A recording, or a volume that is served with one
     ///
     /// A recording, or a volume that is being served with one (peryton serve --record).
@@ -41,23 +51,25 @@ pub struct Args {
     /// When requests arrive: as recorded (timed), one after the other without think time (sync), or so that N are in flight at
     /// all times (qd=N).
     #[arg(long, value_name = "timed|sync|qd=N", default_value = "timed")]
-    replay: Replay,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    pub replay: Replay,
 }
 
-impl Args {
+impl RecordedArgs {
+    /// The volume that is being served, if one was named.
+    pub fn served(&self) -> Option<Served> {
+        self.recording.is_design().then(|| Served::new(self.recording.clone(), self.control.clone()))
+    }
+
     /// What was recorded.
-    fn read(&self) -> Result<Recording, Failure> {
-        match self.recording.is_design() {
-            true => recording_of_served(&Served::new(self.recording.clone(), self.control.clone())),
-            false => Recording::read(self.recording.design()),
+    pub fn read(&self) -> Result<Recording, Failure> {
+        match self.served() {
+            Some(volume) => recording_of_served(&volume),
+            None => Recording::read(self.recording.design()),
         }
     }
 
     /// The models of the devices.
-    fn models(&self) -> Result<Models, Failure> {
+    pub fn models(&self) -> Result<Models, Failure> {
         let of = |text: &String| match text.split_once('=') {
             Some((device, profile)) if !device.is_empty() && !profile.is_empty() => {
                 Ok((device.to_owned(), profile.to_owned()))
@@ -74,8 +86,9 @@ impl Args {
 
 /// Compares and prints.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let models = args.models()?;
-    let twin = Twin::of(&args.read()?, &models, args.replay)?;
+    let models = args.recorded.models()?;
+    let recording = args.recorded.read()?;
+    let twin = Twin::of(&recording, &models, args.recorded.replay)?;
     if args.json { output::print_json(&twin) } else { output::tell(&shown(&twin)) }
 }
 
@@ -164,7 +177,7 @@ fn shown(twin: &Twin) -> String {
 }
 
 /// With a capital at the start.
-fn capital(text: &str) -> String {
+pub fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

@@ -91,7 +91,8 @@ fn a_volume_that_cannot_be_made_leaves_no_design_behind_and_a_former_one_as_it_w
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "something is left behind");
     // Files that were made for it go as well, whether the other device is refused when it is opened or later.
     for slow in ["nowhere/slow.img", "slow.img"] {
-        let new = ["create", "new.toml", "--mode", "caching", "--fast", "new.img", "--fast-size", "8MiB", "--slow", slow];
+        let new =
+            ["create", "new.toml", "--mode", "caching", "--fast", "new.img", "--fast-size", "8MiB", "--slow", slow];
         peryton(folder.path(), &[&new[..], &["--size", "64MiB"]].concat()).fails(2, &["'slow'"]);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "{slow}: something is left behind");
     }

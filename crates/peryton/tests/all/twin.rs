@@ -268,4 +268,43 @@ fn a_full_recording_has_what_came_last_and_its_twin_is_warmed_up() {
     let info: Value =
         serde_json::from_str(&peryton(folder, &["trace", "info", "v.recording", "--json"]).ok().out).unwrap();
     assert!(info["requests"].as_u64() >= Some(kept), "{info:#}");
+    peryton(folder, &["advise", "v.recording", "--try", "placement.max_moves=4", "--only", fast[0], fast[1]]).ok();
+}
+
+#[test]
+fn advise_finds_what_is_obviously_better_and_applies_it() {
+    let folder = folder();
+    let folder = folder.path();
+    // No block is asked for so often that it would come into the cache.
+    let design = DESIGN.replace("promotion = { threshold = 0 }", "promotion = { threshold = 200 }");
+    fs::write(folder.join("v.toml"), design).unwrap();
+    peryton(folder, &["create", "v.toml"]).ok();
+    let (serving, mut client) = begin(folder, &[]);
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(14) {
+        work(&mut client, 100, 5);
+    }
+    let args = ["advise", "v.toml", "--objective", "p50", "--try", "placement.promotion.threshold=0,300", "--only"];
+    let mut with_more = args.to_vec();
+    with_more.extend(["--apply", "--json"]);
+    let advice: Value = serde_json::from_str(&peryton(folder, &with_more).ok().out).unwrap();
+    let others = advice["others"].as_array().unwrap();
+    assert_eq!(others[0]["setting"], "placement.promotion.threshold = 0", "{advice:#}");
+    assert_eq!((&others[0]["verdict"], &others[0]["live"]), (&"better".into(), &true.into()));
+    assert_eq!(others[1]["verdict"], "no_difference", "{advice:#}");
+    assert_eq!(advice["applied"]["settings"][0], "placement.promotion.threshold=0", "{advice:#}");
+    let settings = || -> Value {
+        let status: Value = serde_json::from_str(&peryton(folder, &["status", "v.toml", "--json"]).ok().out).unwrap();
+        status["settings"].clone()
+    };
+    assert_eq!(settings()[0], "placement.promotion.threshold=0");
+    // The command that undoes it.
+    let undo = advice["applied"]["undo"].as_str().unwrap();
+    let words: Vec<&str> = undo.split(' ').skip(1).collect();
+    peryton(folder, &words).ok();
+    assert_eq!(settings(), Value::Array(Vec::new()));
+    let shown = peryton(folder, &args).ok().out;
+    assert!(shown.contains("better, live") && shown.contains("no difference"), "{shown}");
+    peryton(folder, &["advise", "v.recording", "--apply"]).fails(2, &["--apply", "is being served"]);
+    drop(serving);
 }
