@@ -1,11 +1,17 @@
 //! The figures that the volume's thread hands to other threads: copies of counts, in tables whose length is bounded by the number
 //! of devices. Whatever is made of them, texts and quantiles, is made on the thread that asks.
 
+use std::sync::Arc;
+
 use peryton_engine::{AdaptiveView, CleaningReport, CleaningState, Stats, endurance::Endurance};
 use peryton_format::wear::Account;
 use peryton_units::{Bytes, Nanos};
 
-use crate::{endurance::DeviceEndurance, status::Counts};
+use crate::{
+    endurance::DeviceEndurance,
+    heat::Heat,
+    status::{Counts, Histogram},
+};
 
 /// The state of the volume. Later ones take precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +114,8 @@ pub(crate) struct Snapshot {
     pub(crate) wear_budget_bytes_per_s: Option<f64>,
     pub(crate) log_age: Option<Nanos>,
     pub(crate) lost_extents: u32,
+    /// Whether more may be lost, and nothing says what.
+    pub(crate) is_loss_unknown: bool,
     pub(crate) devices: Vec<DeviceSnapshot>,
     /// Whether the volume as a block device of this machine can be used, if it is one.
     pub(crate) block_device_is_live: Option<bool>,
@@ -147,4 +155,12 @@ pub(crate) struct OutageSnapshot {
     pub(crate) lasts: Nanos,
     pub(crate) patience_left: Nanos,
     pub(crate) commands_waiting: usize,
+}
+
+/// What is asked for where, and how long answers take, in more detail than metrics have.
+#[derive(Clone, Debug)]
+pub(crate) struct Activity {
+    pub(crate) heat: Heat,
+    /// Response times in ns, in the order of [`Asked::ALL`](crate::status::Asked::ALL).
+    pub(crate) latencies: Arc<[Histogram; 5]>,
 }

@@ -84,6 +84,7 @@ mod events;
 mod figures;
 mod format;
 mod health;
+mod heat;
 mod http;
 mod kernel;
 mod line_log;

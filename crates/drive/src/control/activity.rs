@@ -2,14 +2,21 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::status::{Asked, Histogram};
+use crate::{
+    figures::Activity,
+    status::{Asked, Histogram},
+};
 
 /// The counts as JSON. Of the histograms it has the buckets that are not empty, a few thousand at most, with their upper ends.
-pub(super) fn shown(latencies: &[Histogram; 5]) -> Value {
+pub(super) fn shown(activity: &Activity) -> Value {
+    let Activity { heat, latencies } = activity;
     let histogram = |(asked, histogram): (Asked, &Histogram)| {
         let buckets = histogram.buckets().map(|bucket| json!([bucket.to, bucket.count]));
         (asked.name().to_owned(), Value::Array(buckets.collect()))
     };
-    let latencies: Map<String, Value> = Asked::ALL.into_iter().zip(latencies).map(histogram).collect();
-    json!({ "latency_ns": latencies })
+    let latencies: Map<String, Value> = Asked::ALL.into_iter().zip(latencies.iter()).map(histogram).collect();
+    json!({
+        "heat": { "part_bytes": heat.part_bytes(), "reads": heat.reads(), "writes": heat.writes() },
+        "latency_ns": latencies,
+    })
 }

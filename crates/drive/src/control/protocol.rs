@@ -20,7 +20,7 @@ pub const LONGEST_LINE: usize = 16 << 10;
 pub enum Ask {
     /// Return the full state of the volume.
     Status {},
-    /// Return all response times.
+    /// Return which parts of the volume are used how often, and all response times.
     Activity {},
     /// Change settings, under the keys of the design file.
     Set {

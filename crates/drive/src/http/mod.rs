@@ -4,11 +4,12 @@
 mod address;
 mod answer;
 mod host;
-mod refused;
+mod places;
 mod request;
 mod stream;
 
 use std::{
+    io,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -20,11 +21,12 @@ use std::{
 pub use self::address::Address;
 pub(crate) use self::{
     answer::{Answer, Status},
-    refused::Refused,
+    places::Refused,
     request::Request,
 };
 use self::{
     host::check_host,
+    places::{Place, Places},
     stream::{Listener, Stream},
 };
 use crate::listen::ListenError;
@@ -33,12 +35,12 @@ use crate::listen::ListenError;
 const REQUEST_TIME: Duration = Duration::from_secs(2);
 /// The time for the answer to be taken, once it is known.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
-/// The most connections at once, each on a thread of its own. Further ones wait in the kernel's queue.
-const MOST_CONNECTIONS: u32 = 8;
-/// The least time from one connection of a thread to its next: fifty a second in all.
-const PACE: Duration = Duration::from_millis(160);
-/// The memory of a server of a block device is locked, the threads' stacks as well.
-const STACK: usize = 256 << 10;
+/// This many connections may come in a burst, and one in each [`INTERVAL`] after that: fifty a second. Further ones wait in the
+/// kernel's queue.
+const BURST: u32 = 8;
+const INTERVAL: Duration = Duration::from_millis(20);
+/// The pause after a connection could not be accepted, because there are no file descriptors, for example.
+const REST: Duration = Duration::from_millis(100);
 
 /// What answers requests. It is called by several threads at once.
 pub(crate) trait Answers: Send + Sync + 'static {
@@ -76,12 +78,7 @@ impl Http {
         let address = listener.address(address);
         let stopping = Arc::new(AtomicBool::new(false));
         let listening = Listening { stopping: Arc::clone(&stopping), listener: Arc::clone(&listener) };
-        for _ in 0..MOST_CONNECTIONS {
-            let (listener, stopping, answers) = (Arc::clone(&listener), Arc::clone(&stopping), Arc::clone(&answers));
-            // With fewer threads, fewer connections are served at once.
-            let thread = thread::Builder::new().name("http".to_owned()).stack_size(STACK);
-            let _ = thread.spawn(move || accept(&listener, &stopping, &*answers));
-        }
+        thread::spawn(move || accept(&listener, &stopping, &answers));
         Ok(Http { address, listening })
     }
 
@@ -101,23 +98,29 @@ impl Drop for Http {
     }
 }
 
-/// Serves connections, one after the other.
-fn accept(listener: &Listener, stopping: &AtomicBool, answers: &impl Answers) {
+fn accept(listener: &Listener, stopping: &AtomicBool, answers: &Arc<impl Answers>) {
+    let places = Places::default();
+    // When the next connection would be due if they came evenly.
+    let mut due = Instant::now();
     while !stopping.load(Ordering::Relaxed) {
-        let accepted = listener.accept();
-        let began = Instant::now();
-        match accepted {
-            Ok(stream) => serve(stream, answers),
-            // It has ended, or the process has no file descriptors left.
-            Err(_) if stopping.load(Ordering::Relaxed) => return,
-            Err(_) => {}
-        }
-        thread::sleep((began + PACE).saturating_duration_since(Instant::now()));
+        thread::sleep(due.saturating_duration_since(Instant::now() + BURST * INTERVAL));
+        let Ok(stream) = listener.accept() else {
+            // It has ended, or the process has no file descriptors left: wait rather than spin.
+            if !stopping.load(Ordering::Relaxed) {
+                thread::sleep(REST);
+            }
+            continue;
+        };
+        due = due.max(Instant::now()) + INTERVAL;
+        let Some(place) = places.enter(&stream, stopping) else { continue };
+        let answers = Arc::clone(answers);
+        // If the system refuses a thread, the connection is closed and its place is free again.
+        let _ = thread::Builder::new().name("http".to_owned()).spawn(move || serve(stream, &place, &*answers));
     }
 }
 
 /// Answers a request, and closes the connection.
-fn serve(mut stream: Stream, answers: &impl Answers) {
+fn serve(mut stream: Stream, place: &Place, answers: &impl Answers) {
     let refused = answers.refused();
     let (answer, is_head) = match request::read(&mut stream, Instant::now() + REQUEST_TIME) {
         Ok(Some(Ok(request))) => {
@@ -125,12 +128,13 @@ fn serve(mut stream: Stream, answers: &impl Answers) {
             (host.map_or_else(|refused| refused, |()| answers.answer(&request)), request.is_head)
         }
         Ok(Some(Err(answer))) => (answer, false),
-        Ok(None) => return,
-        Err(error) => return refused.broken(&error),
+        Ok(None) => return refused.hung_up(place.is_displaced()),
+        Err(error) => return refused.broken(&error, place.is_displaced()),
     };
     refused.answered(answer.status);
-    match answer.send(&mut stream, Instant::now() + ANSWER_TIME, is_head) {
+    let sent: io::Result<()> = answer.send(&mut stream, Instant::now() + ANSWER_TIME, is_head);
+    match sent {
         Ok(()) => stream.close(),
-        Err(error) => refused.broken(&error),
+        Err(error) => refused.broken(&error, place.is_displaced()),
     }
 }

@@ -69,17 +69,33 @@ pub(super) enum Stream {
 }
 
 impl Stream {
+    pub(super) fn try_clone(&self) -> io::Result<Stream> {
+        match self {
+            Stream::Unix(stream) => stream.try_clone().map(Stream::Unix),
+            Stream::Tcp(stream) => stream.try_clone().map(Stream::Tcp),
+        }
+    }
+
     /// Whether requests come over TCP, so that any program, and any page in a browser, of this machine may have sent them.
     pub(super) fn is_tcp(&self) -> bool {
         matches!(self, Stream::Tcp(_))
     }
 
+    /// Ends the connection; a call that waits for it returns.
+    pub(super) fn cut(&self) {
+        self.shutdown(Shutdown::Both);
+    }
+
     /// Ends the connection after an answer: the other end gets all of it.
     pub(super) fn close(&self) {
+        self.shutdown(Shutdown::Write);
+    }
+
+    fn shutdown(&self, how: Shutdown) {
         // A failure means that the other end has gone.
         let _ = match self {
-            Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
-            Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            Stream::Unix(stream) => stream.shutdown(how),
+            Stream::Tcp(stream) => stream.shutdown(how),
         };
     }
 }

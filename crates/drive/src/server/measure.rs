@@ -1,6 +1,6 @@
 //! Takes the figures of the volume on its thread, for others that ask.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use peryton_engine::{DeviceId, MapPart, Regulation, Tuning, endurance::Endurance};
 use peryton_format::wear::Account;
@@ -10,9 +10,9 @@ use peryton_units::{Bytes, Nanos};
 use super::{BlockDevice, Handle, Server};
 use crate::{
     clock::unix_s,
-    figures::{DeviceSnapshot, DeviceState, OutageSnapshot, Snapshot, VolumeState},
+    figures::{Activity, DeviceSnapshot, DeviceState, OutageSnapshot, Snapshot, VolumeState},
     shared_memory::NoMemory,
-    status::{Asked, Histogram},
+    status::Asked,
 };
 
 /// So much of the map is looked at in one turn of the volume's thread: that takes less than a millisecond.
@@ -45,6 +45,7 @@ impl Server {
     #[inline]
     pub(super) fn record(&mut self, asked: Asked, took: Nanos, offset: Bytes, len: Bytes, flags: Flags) {
         self.latencies.record(asked, took, len, !flags.has(Flags::FAILED));
+        self.heat.record(asked, offset);
         if self.recorder.is_some() {
             self.record_request(asked, took, offset, len, flags);
         }
@@ -85,9 +86,14 @@ impl Server {
             wear_budget_bytes_per_s: wear_budget(tuning, self.fast_worn()),
             log_age: engine.log_age(self.now),
             lost_extents: engine.lost_extents(),
+            is_loss_unknown: self.about.opened.is_loss_unknown,
             devices: (0..self.about.names.len()).map(|index| self.device_snapshot(index)).collect(),
             block_device_is_live: block_device.map(BlockDevice::is_live),
         }
+    }
+
+    fn activity(&self) -> Activity {
+        Activity { heat: self.heat.clone(), latencies: Arc::new(self.latencies.histograms()) }
     }
 
     fn device_snapshot(&self, index: usize) -> DeviceSnapshot {
@@ -173,8 +179,8 @@ impl Handle {
         })
     }
 
-    /// Response times in ns, in the order of [`Asked::ALL`]; `None` if the volume is closed.
-    pub(crate) fn activity(&self) -> Option<[Histogram; 5]> {
-        self.ask_always(|server| server.latencies.histograms())
+    /// Response times, and requests by address; `None` if the volume is closed.
+    pub(crate) fn activity(&self) -> Option<Activity> {
+        self.ask_always(|server| server.activity())
     }
 }

@@ -73,6 +73,7 @@ use self::{
 use crate::{
     arena::Memory,
     disks::Disks,
+    heat::Heat,
     kernel::{Event, Kernel},
     line_log::LineLog,
     listen::Listener,
@@ -104,6 +105,7 @@ pub(crate) struct Server {
     /// Why the server cannot go on.
     failed: Option<io::Error>,
     pub(crate) latencies: Latencies,
+    heat: Heat,
     calls: mpsc::Receiver<Called>,
     /// Calls that wait for the engine. Each control client waits for one, and each thread of the server has one or two.
     deferred: VecDeque<Call>,
@@ -153,7 +155,7 @@ impl Server {
         let handle = parts.handle.clone();
         let shook = move |done| handle.send_always(Box::new(move |server: &mut Server| server.front.shook(done)));
         let handshakes = parts.tls.is_some().then(|| Handshakes::new(shook)).transpose()?;
-        let unit = parts.volume.engine().move_buffer_bytes();
+        let (unit, size) = (parts.volume.engine().move_buffer_bytes(), parts.volume.engine().volume_size());
         let mut front = Front::new(FrontParts {
             kernel: parts.kernel,
             pool: parts.pool,
@@ -168,6 +170,7 @@ impl Server {
             volume: parts.volume,
             failed: None,
             latencies: Latencies::default(),
+            heat: Heat::new(size),
             calls: parts.calls,
             deferred: VecDeque::new(),
             started: parts.started,

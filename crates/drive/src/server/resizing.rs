@@ -56,6 +56,7 @@ impl Server {
             let mut export = (*self.front.export).clone();
             export.size = volume;
             self.front.export = Arc::new(export);
+            self.heat.grow(volume);
         }
     }
 

@@ -6,6 +6,6 @@ mod terminal;
 mod view;
 
 pub use sample::Sample;
-pub use screen::as_text;
+pub use screen::{as_text, shade};
 pub use terminal::watch;
 pub use view::View;

@@ -1,10 +1,11 @@
 //! Draws a view. A screen of 80 columns and 24 rows shows everything of two devices; on a smaller one, what does not fit is cut off.
 
+use peryton_units::Bytes;
 use ratatui::{
     Frame, Terminal,
     backend::TestBackend,
     style::{Color, Modifier, Style},
-    text::Line,
+    text::{Line, Span},
     widgets::Paragraph,
 };
 
@@ -14,6 +15,10 @@ use crate::{cleaning::mebibytes, table};
 /// The size of a screen as text.
 const TEXT_COLUMNS: u16 = 80;
 const TEXT_ROWS: u16 = 60;
+/// The most columns of the heat map, so that a row of it has a size that people know.
+const MOST_HEAT_COLUMNS: usize = 64;
+/// The shades of the heat map, from no requests to the most.
+const SHADES: [char; 5] = ['·', '░', '▒', '▓', '█'];
 
 /// The screen as text, without colours.
 pub fn as_text(view: &View) -> String {
@@ -78,6 +83,7 @@ fn lines(view: &View, columns: u16) -> Vec<Line<'static>> {
         let style = if drive.is_bad { alarm } else { Style::new() };
         lines.extend(folded(&drive.text, usize::from(columns)).into_iter().map(|line| Line::styled(line, style)));
     }
+    lines.extend(heat_map(view, usize::from(columns)));
     lines
 }
 
@@ -128,16 +134,51 @@ fn folded(line: &str, columns: usize) -> Vec<String> {
     lines
 }
 
+fn heat_map(view: &View, columns: usize) -> Vec<Line<'static>> {
+    if view.heat.is_empty() || columns == 0 {
+        return Vec::new();
+    }
+    let columns = columns.min(MOST_HEAT_COLUMNS);
+    let hottest = view.heat.iter().map(|heat| heat.reads + heat.writes).fold(0.0, f64::max);
+    let row_bytes = Bytes(view.heat_part.0.saturating_mul(columns as u64));
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    let (reads, writes) = (Style::new().fg(Color::Cyan), Style::new().fg(Color::Magenta));
+    let legend = Line::from(vec![
+        Span::styled(format!("requests by place, {} a sign, {row_bytes} a row; ", view.heat_part), bold),
+        Span::styled("mostly reads", reads),
+        Span::raw(", "),
+        Span::styled("mostly writes", writes),
+    ]);
+    let rows = view.heat.chunks(columns).map(|row| {
+        Line::from_iter(row.iter().map(|heat| {
+            let style = if heat.reads >= heat.writes { reads } else { writes };
+            Span::styled(shade(heat.reads + heat.writes, hottest).to_string(), style)
+        }))
+    });
+    std::iter::once(legend).chain(rows).collect()
+}
+
+/// The shades are logarithmic: each stands for eight times as many requests as the one before.
+pub fn shade(all: f64, hottest: f64) -> char {
+    const STEP: f64 = 8.0;
+    // What has faded to less than this is cold.
+    if all < 1e-3 {
+        return SHADES[0];
+    }
+    let below = (hottest / all).log(STEP).floor().max(0.0);
+    SHADES[(SHADES.len() - 1).saturating_sub(below as usize).max(1)]
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::top::view::{DeviceRow, tests::sample};
+    use crate::top::view::{DeviceRow, Heat, tests::sample};
 
     fn view() -> View {
         let now = Instant::now();
-        View::between(Some(&sample(now, 1000)), &sample(now + Duration::from_secs(2), 3000))
+        View::between(Some(&sample(now, 1000)), &sample(now + Duration::from_secs(2), 3000), None)
     }
 
     #[test]
@@ -154,12 +195,14 @@ mod tests {
                            nothing is written"
                 .to_owned(),
         ];
+        view.heat = vec![Heat::default(); 256];
         let mut terminal = Terminal::new(TestBackend::new(80, 24)).expect("a screen");
         terminal.draw(|frame| draw(frame, &view, "q ends")).expect("drawn");
         let text: String = terminal.backend().buffer().content.iter().map(|cell| cell.symbol()).collect();
-        for part in ["discard", "OUTAGE: hdd", "if nothing is written", "a name that ", "q ends"] {
+        for part in ["discard", "OUTAGE: hdd", "if nothing is written", "a name that ", "a sign", "q ends"] {
             assert!(text.contains(part), "{part} is not in {text}");
         }
+        assert_eq!(text.matches(SHADES[0]).count(), 256, "{text}");
     }
 
     #[test]
@@ -173,10 +216,17 @@ mod tests {
     #[test]
     fn text_has_the_figures_and_nothing_that_a_terminal_obeys() {
         let text = as_text(&view());
-        for part in ["v[2J: 1GiB healthy", "read      ", "1000", "1.00 us", "9.00 us", "hits: 25.0 %", "ssd"] {
+        for part in ["v[2J: 1GiB healthy", "read      ", "1000", "1.00 us", "9.00 us", "hits: 25.0 %", "ssd", "█···"]
+        {
             assert!(text.contains(part), "'{part}' is not in\n{text}");
         }
         assert!(text.chars().all(|letter| letter == '\n' || !letter.is_control()), "{text:?}");
         assert!(text.lines().all(|line| line == line.trim_end()) && text.ends_with('\n'));
+    }
+
+    #[test]
+    fn shades_are_logarithmic_and_the_coldest_part_in_use_is_visible() {
+        let of = |reads: f64| shade(reads, 4096.0);
+        assert_eq!([0.0, 0.01, 60.0, 100.0, 600.0, 4096.0].map(of), ['·', '░', '▒', '▓', '█', '█']);
     }
 }

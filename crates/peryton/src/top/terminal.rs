@@ -82,13 +82,13 @@ fn show(
     ended: &AtomicBool,
 ) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::failed(format!("the terminal: {error}"));
-    let mut view = View::between(None, &first);
+    let mut view = View::between(None, &first, None);
     let (mut last, mut footer, mut changed) = (first, FIRST, true);
     while !ended.load(Ordering::Relaxed) {
         match samples.try_recv() {
             Ok(sample) => {
                 let sample = sample?;
-                view = View::between(Some(&last), &sample);
+                view = View::between(Some(&last), &sample, Some(&view));
                 (last, footer, changed) = (sample, FOOTER, true);
             }
             Err(TryRecvError::Empty) => {}

@@ -10,6 +10,8 @@ use crate::{cleaning, drive_health, endurance, verbs::status};
 
 /// The kinds of requests that have a row.
 pub const KINDS: [&str; 4] = ["read", "write", "flush", "discard"];
+/// The share of the heat that is left after another interval.
+const HEAT_KEPT: f64 = 0.8;
 
 /// What a screen shows.
 #[derive(Debug, Default)]
@@ -25,6 +27,9 @@ pub struct View {
     pub life: Option<String>,
     /// What the drives beneath them say of their health.
     pub drives: Vec<DriveLine>,
+    pub heat: Vec<Heat>,
+    /// The bytes of the volume for each entry of the heat.
+    pub heat_part: Bytes,
 }
 
 /// Requests of one kind in an interval.
@@ -56,6 +61,13 @@ pub struct DriveLine {
     pub text: String,
     /// Whether it warns of something, fails, or could not be read.
     pub is_bad: bool,
+}
+
+/// How much a part of the volume is used: requests a second, of late.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Heat {
+    pub reads: f64,
+    pub writes: f64,
 }
 
 fn number(value: &Value) -> u64 {
@@ -98,8 +110,9 @@ impl Between<'_> {
 }
 
 impl View {
-    /// The view of an interval; without `before`, of the time since the volume was opened.
-    pub fn between(before: Option<&Sample>, after: &Sample) -> View {
+    /// The view of an interval; without `before`, of the time since the volume was opened. `last` is the view before, whose heat
+    /// fades.
+    pub fn between(before: Option<&Sample>, after: &Sample, last: Option<&View>) -> View {
         let up = after.status["uptime_s"].as_f64().unwrap_or(0.0);
         // Counts begin again when the volume is opened again.
         let same = |before: &&Sample| before.status["generation"] == after.status["generation"];
@@ -115,6 +128,8 @@ impl View {
             devices: devices(&between),
             life: endurance::short(status).map(|line| plain(&line)),
             drives: drives(status),
+            heat: heat(&between, last),
+            heat_part: Bytes(number(&after.activity["heat"]["part_bytes"])),
         }
     }
 }
@@ -261,6 +276,22 @@ fn drive_line(device: &str, drive: &Value) -> DriveLine {
     DriveLine { text: format!("{device}, drive {name}: {says}"), is_bad }
 }
 
+fn heat(between: &Between<'_>, last: Option<&View>) -> Vec<Heat> {
+    let parts = between.after.activity["heat"]["reads"].as_array().map_or(0, Vec::len);
+    let rate = |key: &str, index: usize| {
+        let of = |activity: &Value| number(&activity["heat"][key][index]);
+        between.more(of, |sample| &sample.activity) as f64 / between.seconds
+    };
+    let fades = |index: usize| last.and_then(|last| last.heat.get(index)).copied();
+    let blend = |now: f64, before: Option<f64>| before.map_or(now, |old| HEAT_KEPT * old + (1.0 - HEAT_KEPT) * now);
+    (0..parts)
+        .map(|index| Heat {
+            reads: blend(rate("reads", index), fades(index).map(|heat| heat.reads)),
+            writes: blend(rate("writes", index), fades(index).map(|heat| heat.writes)),
+        })
+        .collect()
+}
+
 #[cfg(test)]
 pub mod tests {
     use std::time::{Duration, Instant};
@@ -286,6 +317,7 @@ pub mod tests {
             "cleaning": null, "lost": { "bytes": 0 }, "stopped": false, "in_doubt": false,
         });
         let activity = json!({
+            "heat": { "part_bytes": 4 << 20, "reads": [reads, 0, 0, 0], "writes": [0, 0, 0, 0] },
             "latency_ns": { "read": [[1000, reads / 2], [9000, reads / 2]], "write": [], "flush": [], "discard": [] },
         });
         Sample { at, status, activity }
@@ -295,21 +327,22 @@ pub mod tests {
     fn rates_and_quantiles_are_those_of_the_interval() {
         let now = Instant::now();
         let (before, after) = (sample(now, 1000), sample(now + Duration::from_secs(2), 3000));
-        let view = View::between(Some(&before), &after);
+        let view = View::between(Some(&before), &after, None);
         let reads = &view.traffic[0];
         assert_eq!((reads.per_s, reads.bytes_per_s), (1000.0, Some(4_096_000.0)));
         assert_eq!(reads.quantiles, Some([1000, 9000, 9000, 9000]));
         assert_eq!(view.traffic[1], Traffic { bytes_per_s: Some(0.0), ..Traffic::default() });
         assert_eq!((view.devices[0].reads_per_s, view.devices[0].read_bytes_per_s), (2000.0, 8_192_000.0));
+        assert_eq!((view.heat[0].reads, view.heat[1].reads, view.heat_part), (1000.0, 0.0, Bytes::mib(4)));
         assert!(view.cache[0].starts_with("hits: 25.0 %"), "{:?}", view.cache);
         assert!(!view.title.contains('\u{1b}'), "{}", view.title);
         assert_eq!(view.life.as_deref(), Some("life left, in eu: ssd 999998.8 (1.25 since the mark)"));
         let drives: Vec<(&str, bool)> = view.drives.iter().map(|drive| (drive.text.as_str(), drive.is_bad)).collect();
         assert_eq!(drives[0], ("ssd, drive nvme0n1: well, by its own judgement: life used up 81 %", false));
         assert_eq!(drives[1], ("ssd, drive sdb: it did not answer", true));
-        // The same again without traffic.
-        let later = View::between(Some(&after), &sample(now + Duration::from_secs(3), 3000));
-        assert_eq!(later.traffic[0].quantiles, None);
+        // The same again without traffic: the heat fades.
+        let later = View::between(Some(&after), &sample(now + Duration::from_secs(3), 3000), Some(&view));
+        assert_eq!((later.traffic[0].quantiles, later.heat[0].reads), (None, 800.0));
     }
 
     #[test]
@@ -317,7 +350,7 @@ pub mod tests {
         let now = Instant::now();
         let (before, mut after) = (sample(now, 3000), sample(now + Duration::from_secs(1), 1000));
         after.status["generation"] = 4.into();
-        let view = View::between(Some(&before), &after);
+        let view = View::between(Some(&before), &after, None);
         assert_eq!((view.traffic[0].per_s, view.traffic[0].quantiles), (10.0, Some([1000, 9000, 9000, 9000])));
     }
 
@@ -332,7 +365,7 @@ pub mod tests {
         sample.status["in_doubt"] = true.into();
         sample.status["cleaning"] = json!({ "oldest_s": 700.0, "state": "overdue", "dirty_bytes": 1, "overdue_s": 100.0,
             "throttles_writes": true });
-        let view = View::between(None, &sample);
+        let view = View::between(None, &sample, None);
         let starts: Vec<&str> = view.warnings.iter().map(|line| line.split(':').next().unwrap_or_default()).collect();
         assert_eq!(starts, ["OUTAGE", "IN DOUBT", "DEGRADED", "OVERDUE", "THROTTLED"]);
     }

@@ -37,7 +37,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let first = Sample::take(&args.volume)?;
         std::thread::sleep(interval);
         let second = Sample::take(&args.volume)?;
-        return output::print(&as_text(&View::between(Some(&first), &second)));
+        return output::print(&as_text(&View::between(Some(&first), &second, None)));
     }
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
         return Err(Failure::bad_input(

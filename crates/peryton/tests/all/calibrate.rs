@@ -126,7 +126,7 @@ fn what_holds_data_is_only_read_and_what_cannot_be_measured_is_one_line() {
     fails(&[".", "--scratch", "1MiB"], &["give 64MiB or more"]);
     fails(&[".", "--time", "1h"], &["--time 1h: give 2s to 10min"]);
     fs::write(folder.join("rubbish.json"), "{\"format\": 3}").unwrap();
-    fails(&["--from", "rubbish.json"], &["rubbish.json: it is no measurement"]);
+    fails(&["--from", "rubbish.json"], &["rubbish.json: it is neither a measurement"]);
     fails(&["--from", "none.json"], &["none.json: No such file"]);
     peryton(folder, &["calibrate", "image", "--out", "mine.toml"]).fails(2, &["mine.toml: there is a file already"]);
     assert_eq!(names(folder), ["image", "mine.toml", "rubbish.json"], "nothing is left behind");

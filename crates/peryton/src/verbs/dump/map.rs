@@ -8,11 +8,11 @@ use std::{
 use peryton_units::{Bytes, Nanos};
 use serde_json::Value;
 
+use crate::top::shade;
+
 /// The signs of a row of the picture, and its most rows.
 const COLUMNS: u64 = 64;
 const MOST_ROWS: u64 = 16;
-/// The shades of the picture, from no accesses to the most.
-const SHADES: [char; 5] = ['·', '░', '▒', '▓', '█'];
 
 fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
@@ -83,16 +83,6 @@ impl Map<'_> {
     }
 }
 
-/// The shades are logarithmic: each stands for eight times as many accesses as the one before.
-fn shade(all: f64, hottest: f64) -> char {
-    const STEP: f64 = 8.0;
-    if all == 0.0 {
-        return SHADES[0];
-    }
-    let below = (hottest / all).log(STEP).floor().max(0.0);
-    SHADES[(SHADES.len() - 1).saturating_sub(below as usize).max(1)]
-}
-
 fn flag_word(flag: &str) -> &'static str {
     if flag == "dirty" { " dirty" } else { " lost" }
 }
@@ -102,12 +92,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn shades_are_logarithmic_and_the_coldest_part_in_use_is_visible() {
-        let of = |accesses: f64| shade(accesses, 4096.0);
-        assert_eq!([0.0, 1.0, 60.0, 100.0, 600.0, 4096.0].map(of), ['·', '░', '▒', '▓', '█', '█']);
-    }
 
     #[test]
     fn the_picture_is_hot_where_accesses_are() {
