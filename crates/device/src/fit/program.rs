@@ -38,6 +38,9 @@ pub struct MeasuredFit {
     pub tries: u32,
     /// The seed of what is drawn.
     pub seed: u64,
+    /// The time that flushes took after the commands before them, if it was measured. The model with fixed times has it as a value; in
+    /// the others it follows from their buffers.
+    pub flush: Option<Nanos>,
 }
 
 /// The point from which the sustained write stays slower.
@@ -100,7 +103,8 @@ pub fn fit_measurement(
         }
     }
     let Some((_, kind, mut keys, mut values)) = best else { return Err(bad("no kind of model".to_owned())) };
-    if let Some((flush, _)) = measurement.flush(true).filter(|_| kind == Kind::Fixed) {
+    let flush = options.flush.or(measurement.flush(true).map(|(mean, _)| mean));
+    if let Some(flush) = flush.filter(|_| kind == Kind::Fixed) {
         values.insert("flush".to_owned(), toml::Value::String(format!("{}ns", flush.0)));
         keys.push("flush".to_owned());
     }

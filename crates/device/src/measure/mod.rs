@@ -7,6 +7,7 @@
 mod columns;
 mod run;
 mod step;
+mod summary;
 mod synthetic;
 
 use peryton_units::{Bytes, Nanos};
@@ -16,6 +17,7 @@ use thiserror::Error;
 pub use columns::Requests;
 pub use run::{Budget, Progress, measure, probe, sustain};
 pub use step::{Order, Step, ZONES, program};
+pub use summary::{Distribution, Summary};
 pub use synthetic::Synthetic;
 
 use crate::{Io, kind::Kind};

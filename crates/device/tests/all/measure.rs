@@ -42,7 +42,7 @@ fn measured(profile: &Profile, kind: Kind, size: Bytes, written: bool) -> Measur
 }
 
 fn fitted(measurement: &Measurement, kind: Option<Kind>, tries: u32) -> Fit {
-    let options = MeasuredFit { name: "mine".into(), kind, capacity: None, tries, seed: 1 };
+    let options = MeasuredFit { name: "mine".into(), kind, capacity: None, tries, seed: 1, flush: None };
     let fit = fit_measurement(measurement, &options, &|_, _| ()).expect("it fits");
     println!("{:?}: fitted {:.4}, other {:.4}", fit.kind, fit.fitted.demerit_share, fit.other.demerit_share);
     for step in &fit.steps {
@@ -163,7 +163,7 @@ fn flash_is_found_again() {
 #[test]
 fn what_is_scored_is_never_fitted() {
     let mut measurement = measured(&virtual_disk(), Kind::Flash, Bytes::mib(64), false);
-    let options = MeasuredFit { name: "mine".into(), kind: None, capacity: None, tries: 15, seed: 1 };
+    let options = MeasuredFit { name: "mine".into(), kind: None, capacity: None, tries: 15, seed: 1, flush: None };
     let model = |fit: &Fit| {
         let text = &fit.text;
         text[text.find("[fixed]").or(text.find("[flash]")).expect("a model")..text.find("[measured]").expect("figures")]
@@ -248,7 +248,7 @@ fn an_interruption_keeps_what_was_measured_and_it_goes_on_from_there() {
     assert!(times.is_sorted(), "times go on");
     // With one round there is nothing to score.
     found.blocks.truncate(steps as usize);
-    let options = MeasuredFit { name: "mine".into(), kind: None, capacity: None, tries: 5, seed: 1 };
+    let options = MeasuredFit { name: "mine".into(), kind: None, capacity: None, tries: 5, seed: 1, flush: None };
     let few = fit_measurement(&found, &options, &|_, _| ()).expect_err("too few").to_string();
     assert!(few.contains("0 in odd ones are too few") && !few.contains('\n'), "{few}");
 }

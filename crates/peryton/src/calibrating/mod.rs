@@ -1,5 +1,6 @@
 //! Measures a device for `peryton calibrate`: which device it is and what may be done to it, the steps with their progress, what is kept.
 
+mod fio;
 mod raw;
 
 use std::{
@@ -21,7 +22,8 @@ use peryton_drive::{Access, CpuPriority, DirectDevice, MeasureError, device_abou
 use peryton_units::{Bytes, Nanos};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-pub use raw::read;
+pub use fio::{Flushes, measurement as of_fio};
+pub use raw::{Kept, read};
 
 use crate::{failure::Failure, table, terminal};
 
@@ -276,6 +278,9 @@ fn remark(progress: &Progress<'_>) {
     }
 }
 
+/// Why flushes are not fitted where the model has mechanisms.
+const NO_VALUE_FOR_FLUSHES: &str = "in this kind of model a flush takes what its buffer or cache has to write";
+
 /// What flushes took in the rounds that were fitted and in the others, in a sentence.
 pub fn flushed(measurement: &Measurement, kind: Kind) -> Option<String> {
     let [(fitted, some), (others, more)] = [measurement.flush(true)?, measurement.flush(false)?];
@@ -283,7 +288,7 @@ pub fn flushed(measurement: &Measurement, kind: Kind) -> Option<String> {
     let size = Bytes(4096).max(measurement.device.block);
     let said = match kind {
         Kind::Fixed => "the first is the model's 'flush'",
-        _ => "in this kind of model a flush takes what its buffer or cache has to write",
+        _ => NO_VALUE_FOR_FLUSHES,
     };
     let count = some + more;
     Some(format!(

@@ -1,6 +1,7 @@
 //! Reports as pages: self-contained HTML files whose charts a script draws, which is in the file as well. They ask for nothing from
 //! the network, and their policy (`Content-Security-Policy`) lets them run those scripts only.
 
+mod calibration;
 mod chart;
 mod figure;
 mod fleet;
@@ -11,14 +12,21 @@ mod planning;
 mod ranking;
 mod simulation;
 mod sizing;
+mod tuning;
+mod twin;
+mod validation;
 mod weights;
 
+pub use calibration::{TRUSTED as TRUSTED_DEMERIT, calibration, no_better};
 pub use fleet::{beside, bought, corrected, fleet};
 pub use miss_ratios::miss_ratios;
 pub use planning::{Tables, planning};
 pub use ranking::ranking;
 pub use simulation::{TraceCurve, is_pictured, simulation};
 pub use sizing::sizing;
+pub use tuning::{Tuning, tuning};
+pub use twin::twin;
+pub use validation::validation;
 
 /// The command line of this process, quoted for a shell.
 pub fn command_line() -> String {

@@ -12,7 +12,7 @@ use peryton_units::{Bytes, Nanos};
 use serde::Serialize;
 
 use crate::{
-    calibrating::{self, Wanted},
+    calibrating::{self, Flushes, Kept, Wanted},
     failure::Failure,
     measured_args, output, page,
     table::{self, Column, Table},
@@ -21,8 +21,6 @@ use crate::{
 
 /// The longest that measuring may take.
 const LONGEST: Nanos = Nanos::from_s(600);
-/// The largest share of the mean that a demerit may have for a model to be trusted on this drive.
-const TRUSTED_DEMERIT: f64 = 0.15;
 /// The shortest in which rounds say anything.
 const SHORTEST: Nanos = Nanos::from_s(2);
 
@@ -34,9 +32,10 @@ read and removed. The profile is fitted to one half of the measurement; its deme
 Ctrl-C ends the measurement, and fits the rounds so far.
 
 Examples:
-  peryton calibrate /dev/nvme0n1 --out my-drive.toml
+  peryton calibrate /dev/nvme0n1 --out my-drive.toml --report my-drive.html
   peryton calibrate /mnt/data --scratch 2GiB --out my-drive.toml --keep my-drive.json
   peryton calibrate --from my-drive.json --out my-drive.toml
+  peryton calibrate --from fio.json --out my-drive.toml
   peryton calibrate --trace nvme.trace.xz --out my-drive.toml")]
 pub struct Args {
     /// Measure this device, or one beneath a scratch file in this folder
@@ -60,11 +59,12 @@ pub struct Args {
     /// Keep the measurement in this file, after each round
     #[arg(long, value_name = "RAW.json", requires = "device")]
     keep: Option<PathBuf>,
-    /// Fit a measurement that --keep has kept
+    /// Fit a measurement that --keep has kept, or the output of fio
     ///
-    /// Fit what --keep has kept; with DEVICE, first measure the rounds that it lacks.
+    /// Fit what --keep has kept, or the output of fio --output-format=json, of which there may be several; with DEVICE, first measure
+    /// the rounds that it lacks.
     #[arg(long, value_name = "RAW.json", conflicts_with = "trace")]
-    from: Option<PathBuf>,
+    from: Vec<PathBuf>,
     /// Fit to traces with measured latencies
     ///
     /// Fit to a trace with measured latencies; given several times, to the first halves of all.
@@ -101,6 +101,9 @@ pub struct Args {
     /// Overwrite an existing profile
     #[arg(long)]
     force: bool,
+    /// Write both halves as a self-contained HTML page to a file
+    #[arg(long, value_name = "OUT.html")]
+    report: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -163,7 +166,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         )));
     }
     let name = name(&args.out)?;
-    let measurement = measurement(args)?;
+    let (measurement, flushes) = measurement(args)?;
     let bar = terminal::bar(0);
     bar.set_message("fitting");
     let progress = |tries: u32, _: f64| {
@@ -173,8 +176,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let kind = args.kind.map(Kind::from);
     let (source, fit) = match &measurement {
         Some(measurement) => {
-            let options =
-                MeasuredFit { name: name.clone(), kind, capacity: args.capacity, tries: args.tries, seed: args.seed };
+            let options = MeasuredFit {
+                name: name.clone(),
+                kind,
+                capacity: args.capacity,
+                tries: args.tries,
+                seed: args.seed,
+                flush: flushes.own(),
+            };
             (measurement.device.path.clone(), fit::fit_measurement(measurement, &options, &progress))
         }
         None => {
@@ -195,20 +204,50 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     output::write(&args.out, fit.text.clone())?;
     let courses = measurement.as_ref().map_or(&[][..], |measurement| &measurement.courses);
     let mut remarks = calibrating::sustained(courses);
+    remarks.extend(flushes.told(fit.kind));
     remarks.extend(measurement.as_ref().and_then(|measurement| calibrating::flushed(measurement, fit.kind)));
+    if let Some(path) = &args.report {
+        output::write(
+            path,
+            page::calibration(&name, &fit, (courses, &steps(&fit.steps)), &remarks, &page::command_line()),
+        )?;
+    }
     report(args, &source, &fit, remarks)
 }
 
 /// What was measured on a device, now or earlier.
-fn measurement(args: &Args) -> Result<Option<Measurement>, Failure> {
+fn measurement(args: &Args) -> Result<(Option<Measurement>, Flushes), Failure> {
     if !(SHORTEST..=LONGEST).contains(&args.time) {
         return Err(Failure::bad_input(format!("--time {}: give 2s to 10min", args.time)));
     }
     if args.scratch < Bytes::mib(64) {
         return Err(Failure::bad_input(format!("--scratch {}: give 64MiB or more", args.scratch)));
     }
-    let earlier = args.from.as_deref().map(calibrating::read).transpose()?;
-    let Some(path) = &args.device else { return Ok(earlier) };
+    let (mut earlier, mut outputs) = (None, Vec::new());
+    for path in &args.from {
+        match calibrating::read(path)? {
+            Kept::Fio(output) => {
+                let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+                outputs.push((name, output));
+            }
+            Kept::Rounds(measurement) => earlier = Some(*measurement),
+        }
+    }
+    if args.from.len() > 1 && outputs.len() < args.from.len() {
+        return Err(Failure::bad_input("--from: several are taken of fio's output alone: name one measurement"));
+    }
+    if !outputs.is_empty() {
+        if let Some(device) = &args.device {
+            let what = format!(
+                "{}: nothing is measured beside fio's output: leave out the device or --from",
+                device.display()
+            );
+            return Err(Failure::bad_input(what));
+        }
+        let found = calibrating::of_fio(&outputs, args.kind.map(Kind::from), args.seed).map_err(Failure::bad_input)?;
+        return Ok((Some(found.0), found.1));
+    }
+    let Some(path) = &args.device else { return Ok((earlier, Flushes::default())) };
     let wanted = Wanted {
         path,
         destructive: args.destructive,
@@ -218,7 +257,7 @@ fn measurement(args: &Args) -> Result<Option<Measurement>, Failure> {
         seed: args.seed,
         keep: args.keep.as_deref(),
     };
-    calibrating::measure(&wanted, earlier).map(Some)
+    calibrating::measure(&wanted, earlier).map(|found| (Some(found), Flushes::default()))
 }
 
 /// The requests of a trace, and the name of what they come from.
@@ -328,7 +367,7 @@ fn report(args: &Args, source: &str, fit: &Fit, sustained: Vec<String>) -> Resul
     text += &format!(
         "Without the slowest of every 200 requests: {fitted} % where it was fitted, {other} % where not, and there {null} % without a model\n"
     );
-    if fit.other.demerit_share > TRUSTED_DEMERIT {
+    if fit.other.demerit_share > page::TRUSTED_DEMERIT {
         text +=
             "! The model is more than 15 % of the mean away from the device: docs/twin.md says what may be missing.\n";
     }
@@ -350,27 +389,10 @@ fn beside_null(fit: &Fit) -> String {
         of(&fit.other),
         of(&fit.null)
     );
-    if let Some(warning) = no_better(fit) {
+    if let Some(warning) = page::no_better(fit) {
         text += &format!("! {warning}.\n");
     }
     text
-}
-
-/// Said of a model that tells no more of the half that it has not seen than the latencies of the fitted half do. Both halves of a measurement
-/// with steps have the same load, so that these are as near as chance allows; a model is for other loads.
-fn no_better(fit: &Fit) -> Option<String> {
-    let classes = fit.no_better();
-    (fit.steps.is_empty() && !classes.is_empty()).then(|| {
-        let names = classes.iter().map(|class| match *class {
-            "all" => "all requests",
-            "read" => "reads",
-            _ => "writes",
-        });
-        format!(
-            "this profile is no better than none for {}: the latencies of the fitted half alone are as near to the other",
-            names.collect::<Vec<_>>().join(" and ")
-        )
-    })
 }
 
 /// The steps of a measurement beside the model; means are those of the half that was not fitted, where it has such requests.

@@ -11,7 +11,7 @@ use peryton_units::Bytes;
 
 use crate::{
     failure::Failure,
-    measured_args, output,
+    measured_args, output, page,
     table::{self, Column, Table},
 };
 
@@ -31,6 +31,9 @@ pub struct Args {
     /// One with latencies, such as flashnet, csv, msr or fio-log.
     #[arg(long, value_name = "FORMAT", requires = "validate", requires = "name")]
     format: Option<Format>,
+    /// Also write a page with the distributions of the validated traces
+    #[arg(long, value_name = "FILE", requires = "validate")]
+    report: Option<PathBuf>,
     /// List every value of the profile and where it comes from
     ///
     /// List every value of the profile and where it comes from, without running the model.
@@ -45,9 +48,12 @@ pub struct Args {
 pub fn run(args: Args) -> Result<(), Failure> {
     match args.name {
         Some(name) if !args.validate.is_empty() => {
-            show_validations(&validate_on(&name, &args.validate, args.format)?, args.json)
+            let validations = validate_on(&name, &args.validate, args.format)?;
+            show_validations(&validations, args.report.as_deref(), args.json)
         }
-        None if !args.validate.is_empty() => show_validations(&validate_all(&args.validate)?, args.json),
+        None if !args.validate.is_empty() => {
+            show_validations(&validate_all(&args.validate)?, args.report.as_deref(), args.json)
+        }
         None => list(args.json),
         Some(name) if args.values => values(&name, args.json),
         Some(name) => show(&name, args.json),
@@ -303,7 +309,10 @@ fn validate_on(name: &str, traces: &[PathBuf], format: Option<Format>) -> Result
     traces.iter().map(replay).collect()
 }
 
-fn show_validations(validations: &[validate::Validation], json: bool) -> Result<(), Failure> {
+fn show_validations(validations: &[validate::Validation], report: Option<&Path>, json: bool) -> Result<(), Failure> {
+    if let Some(path) = report {
+        output::write(path, page::validation(validations, &page::command_line()))?;
+    }
     if !json {
         let plots: Vec<String> = validations.iter().map(validate::Validation::render).collect();
         return output::tell(&plots.join("\n"));

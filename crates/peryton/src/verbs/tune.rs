@@ -74,6 +74,11 @@ pub struct Args {
     /// Write the tuned design to a file
     #[arg(long, value_name = "TUNED.toml", help_heading = output::GROUP)]
     out: Option<PathBuf>,
+    /// Write a page with charts (- for standard output)
+    ///
+    /// Write the result as a self-contained HTML page with charts to a file (- for standard output, in place of the table).
+    #[arg(long, value_name = "OUT.html", help_heading = output::GROUP)]
+    report: Option<PathBuf>,
     /// Print JSON
     #[arg(long, help_heading = output::GROUP)]
     json: bool,
@@ -105,6 +110,7 @@ struct Printed<'a> {
 
 /// Runs the search and prints the result.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    let report_to_stdout = output::report_to_stdout(args.report.as_deref(), args.json)?;
     let mut options = args.replay_args.options()?;
     if args.trace.iter().any(|path| path.as_os_str() == "-") {
         return Err(Failure::bad_input("--trace -: standard input can be read only once: save the trace in a file"));
@@ -152,17 +158,21 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.out {
         save(args, &tuned, path)?;
     }
-    if !args.json {
-        return output::tell(&shown(args, &tuned));
+    if let Some(path) = &args.report {
+        let asked = page::Tuning { design: &design.name, trace: &trace_names(args), objective: args.objective };
+        let both = before_and_after(&tuned, args.objective, &search.constraints);
+        let tables = (&settings(&tuned), &both);
+        output::write(path, page::tuning(&tuned, &asked, tables, &page::command_line()))?;
     }
-    output::print_json(&Printed {
+    let printed = Printed {
         command: page::command_line(),
         trace: trace_names(args),
         design: &design.name,
         objective: args.objective,
         subject_to: &search.constraints,
         tuned: &tuned,
-    })
+    };
+    output::print_result(&printed, args.json, report_to_stdout, || shown(args, &tuned))
 }
 
 fn trace_names(args: &Args) -> String {

@@ -7,7 +7,7 @@ use peryton_sim::Replay;
 use crate::{
     failure::Failure,
     naming::{self, Named, Served},
-    output,
+    output, page,
     table::{self, Column, Table},
     twin::{Figure, Models, Recording, Twin, Verdict, recording_of_served},
 };
@@ -17,6 +17,11 @@ use crate::{
 pub struct Args {
     #[command(flatten)]
     pub recorded: RecordedArgs,
+    /// Write a page with charts (- for standard output)
+    ///
+    /// Write the comparison as a self-contained HTML page to a file (- for standard output, in place of the table).
+    #[arg(long, value_name = "OUT.html")]
+    report: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -86,10 +91,14 @@ impl RecordedArgs {
 
 /// Compares and prints.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    let report_to_stdout = output::report_to_stdout(args.report.as_deref(), args.json)?;
     let models = args.recorded.models()?;
     let recording = args.recorded.read()?;
     let twin = Twin::of(&recording, &models, args.recorded.replay)?;
-    if args.json { output::print_json(&twin) } else { output::tell(&shown(&twin)) }
+    if let Some(path) = &args.report {
+        output::write(path, page::twin(&twin, &rows(&twin)))?;
+    }
+    output::print_result(&twin, args.json, report_to_stdout, || shown(&twin))
 }
 
 /// A value with its unit in a table.

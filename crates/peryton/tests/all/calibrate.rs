@@ -24,10 +24,10 @@ fn names(folder: &Path) -> Vec<String> {
 fn a_scratch_file_is_measured_and_removed_and_what_was_kept_gives_the_same_profile() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let mut args = vec!["calibrate", ".", "--out", "mine.toml", "--keep", "raw.json"];
+    let mut args = vec!["calibrate", ".", "--out", "mine.toml", "--keep", "raw.json", "--report", "page.html"];
     args.extend_from_slice(&QUICK);
     let run = peryton(folder, &args).ok();
-    assert_eq!(names(folder), ["mine.toml", "raw.json"], "the scratch file is gone");
+    assert_eq!(names(folder), ["mine.toml", "page.html", "raw.json"], "the scratch file is gone");
     for part in [
         "64MiB as a scratch file",
         "reads and writes it",
@@ -39,6 +39,8 @@ fn a_scratch_file_is_measured_and_removed_and_what_was_kept_gives_the_same_profi
     for part in ["random writes, 4KiB, 1 in flight", "sustained sequential writes", "Without the slowest"] {
         assert!(run.out.contains(part), "'{part}' is not in {}", run.out);
     }
+    let page = fs::read_to_string(folder.join("page.html")).unwrap();
+    assert!(page.contains("sustained writes") && page.contains("random reads, 4KiB, 1 in flight"));
     let again = ["calibrate", "--from", "raw.json", "--out", "mine.toml", "--tries", "12", "--json", "--force"];
     let first = fs::read_to_string(folder.join("mine.toml")).unwrap();
     let report: Value = serde_json::from_str(&peryton(folder, &again).ok().out).unwrap();
@@ -47,7 +49,7 @@ fn a_scratch_file_is_measured_and_removed_and_what_was_kept_gives_the_same_profi
         report["steps"].as_array().unwrap().len() > 10 && report["sustained"].as_array().unwrap().len() == 3,
         "{report}"
     );
-    assert!(run.out.contains("lushes, each after a write of 4KiB: "), "what flushes took is said: {}", run.out);
+    assert!(page.contains("lushes, each after a write of 4KiB: "), "what flushes took is on the page");
     let raw: Value = serde_json::from_slice(&fs::read(folder.join("raw.json")).unwrap()).unwrap();
     assert!(raw["flushes"].as_array().unwrap().iter().all(|round| round["latencies_ns"][0].as_u64() > Some(0)));
     // It is a profile as others are.

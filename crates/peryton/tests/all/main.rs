@@ -4,6 +4,7 @@
 mod adopted;
 mod block_device;
 mod calibrate;
+mod calibrate_fio;
 mod changed_devices;
 mod common;
 mod completions;

@@ -120,6 +120,8 @@ fn the_pages_of_the_other_verbs_show_their_answers() {
     let size =
         ["size", "--design", "caching.toml", "--sizes", "4MiB,8MiB,16MiB", "--speed", "0.1", "--report", "size.html"];
     run(&[&size[..], &trace].concat());
+    let tune = ["tune", "caching.toml", "--evaluations", "6", "--report", "tune.html"];
+    run(&[&tune[..], &trace].concat());
     let plan = ["plan", "--devices", "intel-320-300gb,seagate-st32000641as", "--price"];
     let more = [
         "intel-320-300gb=529",
@@ -143,8 +145,8 @@ fn the_pages_of_the_other_verbs_show_their_answers() {
             titled(&at(name))
         );
     }
-    assert!(page(&at("plan.html")).contains("Buy "));
-    look_at(&["mrc.html", "greenest.html", "size.html", "plan.html"].map(at));
+    assert!(page(&at("plan.html")).contains("Buy ") && page(&at("tune.html")).contains("as it is"));
+    look_at(&["mrc.html", "greenest.html", "size.html", "tune.html", "plan.html"].map(at));
     // To standard output it stands in place of the table, and only one thing goes there.
     let out = peryton(folder.path(), &["trace", "mrc", "trace.csv", "--report", "-"]).ok().out;
     assert!(out.starts_with("<!DOCTYPE html>") && !out.contains("─"), "{out}");

@@ -80,7 +80,7 @@ fn a_flash_profile_is_validated_against_a_trace_with_latencies() {
         text += &format!("{},R,{},4096,{latency}\n", i * 2000, i * 7919 % 4096 * 4096);
     }
     std::fs::write(folder.path().join("measured.csv"), text).unwrap();
-    let args = ["profiles", "samsung-870-evo-1tb", "--validate", "measured.csv"];
+    let args = ["profiles", "samsung-870-evo-1tb", "--validate", "measured.csv", "--report", "page.html"];
     let json: Value =
         serde_json::from_str(&peryton(folder.path(), &[&args[..], &["--json"]].concat()).ok().out).unwrap();
     let at = |key: &str| json[key].as_f64().unwrap();
@@ -88,8 +88,11 @@ fn a_flash_profile_is_validated_against_a_trace_with_latencies() {
     let tail = &json["tail"][0];
     assert_eq!((tail["share"].as_f64(), tail["measured_ms"].as_f64()), (Some(0.99), Some(5.0)), "{json}");
     assert!(tail["modelled_ms"].as_f64().unwrap() < 1.0, "{json}");
+    let page = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
+    assert!(page.contains("The slowest requests") && page.contains("measured.csv"), "{page}");
     let text = peryton(folder.path(), &args).ok().out;
     assert!(text.contains("      99 %      5.000"), "{text}");
+    peryton(folder.path(), &["profiles", "--report", "page.html"]).fails(2, &["--validate"]);
 }
 
 #[test]

@@ -162,6 +162,8 @@ fn a_calibrated_twin_agrees_and_a_wrong_model_is_named() {
     assert!((2_900.0..3_200.0).contains(&reads(&[])), "{}", reads(&[]));
     assert!((1_900.0..2_200.0).contains(&reads(&["--set", "devices.hdd.model.read=2ms"])));
 
+    let page = peryton(folder, &["twin", "v.recording", "--report", "-"]).ok().out;
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("fast hit ratio") && page.contains("[placement]"));
     let shown = peryton(folder, &["twin", "v.recording"]).ok().out;
     assert!(shown.contains("fast hit ratio") && shown.contains("Trace "), "{shown}");
 
