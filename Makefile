@@ -91,6 +91,7 @@ bench: setup
 	python3 scripts/bench/nbd.py
 	python3 scripts/bench/raw.py
 	python3 scripts/bench/moves.py
+	python3 scripts/bench/page.py
 	python3 scripts/bench/scrapes.py
 	python3 scripts/bench/process_death.py
 	python3 scripts/bench/twin.py

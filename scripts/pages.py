@@ -2,6 +2,10 @@
 """Looks at report pages in headless Chromium (Debian: chromium): light and dark, on a wide screen and on a phone.
 
 usage: scripts/pages.py [--shots FOLDER] PAGE.html...
+       scripts/pages.py [--shots FOLDER] --live COMMAND...
+
+With --live it looks at the page of a volume: COMMAND is a `peryton serve`, whose volume another program writes to meanwhile. Values have to
+change, a setting has to be made, and the page has to say so when the server is killed, and go on when it is there again.
 
 It fails if a page logs an error, asks for anything from the network, is wider than its window, has a chart without a drawing, text that
 its policy or a hostile name has broken or that is hard to read on its ground, or does not obey the keyboard. It speaks Chromium's protocol over a pipe, so it needs no library.
@@ -15,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 MOST_BYTES = 2_000_000
@@ -45,7 +50,7 @@ LOOK = """(async () => {
   }
   for (const text of ["NaN", "undefined", "Infinity"]) if (document.body.innerText.includes(text)) problems.push(`'${text}' is shown`);
   if (document.querySelectorAll(".verdict strong").length !== 1 || document.querySelector(".verdict").innerText.split(". ").length < 2) problems.push("no verdict of two sentences");
-  if (window.hostile || document.querySelectorAll("script:not([type])").length > 2 || document.querySelector("img, iframe, object, b.hostile")) problems.push("text became an element");
+  if (window.hostile || document.querySelectorAll("script:not([type])").length > (document.querySelector("main.live") ? 3 : 2) || document.querySelector("img, iframe, object, b.hostile")) problems.push("text became an element");
   const [ink, paper] = ["color", "backgroundColor"].map((name) => getComputedStyle(document.body)[name].match(/[0-9.]+/g).slice(0, 3).map(Number));
   return { problems, figures: figures.map((one) => one.querySelector("figcaption").textContent), dark: paper[0] < ink[0] };
 })()"""
@@ -144,6 +149,57 @@ WORK = """(async () => {
 })()"""
 
 
+# Waits until the page of a volume has so many rows.
+ROWS = """(async (wanted) => {
+  for (let turn = 0; turn < 1200; turn += 1) {
+    if (Number(document.documentElement.dataset.rows || 0) >= wanted) return Number(document.documentElement.dataset.rows);
+    await new Promise((go) => setTimeout(go, 50));
+  }
+  return -1;
+})"""
+
+# What the page of a volume shows now.
+SHOWN = """({
+  rows: Number(document.documentElement.dataset.rows || 0),
+  verdict: document.querySelector(".verdict").innerText,
+  tiles: document.getElementById("tiles").innerText,
+  legends: [...document.querySelectorAll("#over-time .legend")].map((one) => one.innerText).join(" "),
+  events: document.getElementById("events").innerText,
+  settings: document.getElementById("in-force").innerText,
+  devices: document.getElementById("devices").innerText,
+  lost: !document.getElementById("connection").hidden && document.getElementById("connection").innerText,
+})"""
+
+# Works the page of a volume by keys, and keeps what was chosen.
+WORK_LIVE = """(async () => {
+  const problems = [];
+  const press = (element, key) => element.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+  const pause = (ms) => new Promise((go) => setTimeout(go, ms));
+  for (const plot of document.querySelectorAll("figure .plot")) {
+    const name = plot.closest("figure").querySelector("figcaption").textContent;
+    if (plot.tabIndex !== 0) problems.push(`${name}: not reached by the tab key`);
+    press(plot, "End");
+    press(plot, "ArrowLeft");
+    press(plot, "ArrowRight");
+    if (!plot.closest("figure").querySelector("output").textContent) problems.push(`${name}: arrow keys say nothing`);
+  }
+  const choose = document.querySelector("#over-time select");
+  choose.selectedIndex = 1;
+  choose.dispatchEvent(new Event("change", { bubbles: true }));
+  const layer = document.querySelectorAll("#map input[type=radio]")[2];
+  layer.click();
+  layer.focus();
+  const button = document.querySelector("#over-time .legend button");
+  button.click();
+  await pause(2500);
+  if (choose.selectedIndex !== 1) problems.push("the choice is not kept");
+  if (!document.querySelectorAll("#map input[type=radio]")[2].checked || document.activeElement !== layer) problems.push("the layer or the focus is not kept");
+  if (document.querySelector("#over-time .legend button").getAttribute("aria-pressed") !== "false") problems.push("a hidden line comes back");
+  button.click();
+  return { problems };
+})"""
+
+
 class Browser:
     def __init__(self, program, profile):
         down_read, down_write = os.pipe()
@@ -203,17 +259,20 @@ class Browser:
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self.read())
 
-    def complaints(self, url):
-        """Errors that were logged, and requests besides the page itself."""
+    def complaints(self, url, own=None):
+        """Errors that were logged, and requests besides the page itself and what begins with `own`."""
         for event in self.events:
             method, params = event.get("method"), event.get("params", {})
             if method == "Runtime.exceptionThrown":
                 yield "exception: " + json.dumps(params["exceptionDetails"])[:600]
+            elif own and "status of 503" in params.get("entry", {}).get("text", ""):
+                # The server answers so until the volume is open; the page asks again.
+                continue
             elif method == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
                 yield f"log: {params['entry']['text']}"
             elif method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert"):
                 yield "console: " + json.dumps(params["args"])[:300]
-            elif method == "Network.requestWillBeSent" and params["request"]["url"].split("#")[0] != url:
+            elif method == "Network.requestWillBeSent" and params["request"]["url"].split("#")[0] != url and not (own and params["request"]["url"].startswith(own)):
                 yield f"asks the network: {params['request']['url'][:200]}"
 
 
@@ -247,6 +306,76 @@ def shoot(browser, shots, name, width):
         clip = {"x": 0, "y": 0, "width": width, "height": min(whole["height"], 12_000), "scale": 1}
         image = browser.ask("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)["data"]
         (shots / f"{name}.png").write_bytes(base64.b64decode(image))
+
+
+def serve(command, address):
+    """Starts a server; returns it and where its page is."""
+    server = subprocess.Popen([*command, "--json", "--http", address], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    line = server.stdout.readline()
+    if not line:
+        sys.exit("pages: the server does not start")
+    return server, json.loads(line)["http"]
+
+
+def look_live(browser, command, shots):
+    problems = []
+    server, url = serve(command, "127.0.0.1:0")
+    address = url.split("/")[2]
+    try:
+        for scheme, (name, (width, height)) in itertools.product(["light", "dark"], [("wide", WIDE), ("phone", PHONE)]):
+            where = f"{scheme}, {name}"
+            browser.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+            browser.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1 if name == "wide" else 2, mobile=name == "phone")
+            browser.load(url)
+            if browser.evaluate(f"{ROWS}(4)") < 4:
+                problems.append(f"{where}: no figures come")
+            seen = browser.evaluate(LOOK)
+            problems += [f"{where}: {text}" for text in seen["problems"]]
+            if seen.get("dark") is not (scheme == "dark"):
+                problems.append(f"{where}: the colours are those of the other scheme")
+            shoot(browser, shots, f"live-{scheme}-{name}", width)
+            problems += [f"{where}: {text}" for text in browser.evaluate(CONTRAST)["problems"]]
+            if scheme == "light":
+                problems += [f"{where}: {text}" for text in by_tab(browser)]
+            problems += [f"{where}: {text}" for text in browser.complaints(url, url)]
+        first = browser.evaluate(SHOWN)
+        browser.evaluate(f"{ROWS}({first['rows'] + 3})")
+        second = browser.evaluate(SHOWN)
+        for what in ["tiles", "legends", "devices"]:
+            if first[what] == second[what]:
+                problems.append(f"{what} do not change: {first[what]}")
+        if "connected" not in second["events"] or "opened" not in second["events"]:
+            problems.append(f"events are not shown: {second['events']}")
+        problems += browser.evaluate(f"{WORK_LIVE}()")["problems"]
+        problems += browser.complaints(url, url)
+        program, _, design, *_ = command
+        subprocess.run([program, "set", design, "placement.max_moves=5"], check=True, stdout=subprocess.DEVNULL)
+        figures = seen.get("figures", [])
+        server.kill()
+        server.wait(TIMEOUT_S)
+        for _ in range(100):
+            lost = browser.evaluate(SHOWN)["lost"]
+            if lost:
+                break
+            time.sleep(0.1)
+        if not lost or "has not answered since" not in lost:
+            problems.append(f"the page does not say that the server is gone: {lost}")
+        shoot(browser, shots, "live-lost", PHONE[0])
+        server, _ = serve(command, address)
+        for _ in range(300):
+            third = browser.evaluate(SHOWN)
+            if not third["lost"] and third["rows"] > 2:
+                break
+            time.sleep(0.1)
+        else:
+            problems.append(f"the page does not go on with the next server: {third}")
+        if "placement.max_moves=5" not in third["settings"]:
+            problems.append(f"the setting is not durable: {third['settings']}")
+        shoot(browser, shots, "live-again", PHONE[0])
+    finally:
+        server.kill()
+        server.wait(TIMEOUT_S)
+    return figures, problems
 
 
 def look(browser, page, shots):
@@ -288,6 +417,12 @@ def main():
         browser = Browser(program, profile)
         try:
             browser.open_tab()
+            if words[:1] == ["--live"]:
+                figures, problems = look_live(browser, words[1:], shots)
+                print(f"live: {len(figures)} charts: {', '.join(figures)}")
+                for problem in dict.fromkeys(problems):
+                    print(f"live: {problem}")
+                failed, words = bool(problems), []
             for page in map(Path, words):
                 size, figures, problems = look(browser, page.resolve(), shots)
                 print(f"{page.name}: {size:,} bytes, {len(figures)} charts: {', '.join(figures)}")

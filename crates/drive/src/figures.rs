@@ -71,7 +71,7 @@ impl DeviceState {
     }
 }
 
-/// The name of a state of cleaning, in metrics.
+/// The name of a state of cleaning, in metrics and on the page.
 pub(crate) const fn cleaning_name(state: CleaningState) -> &'static str {
     match state {
         CleaningState::Resting => "resting",
@@ -154,6 +154,7 @@ impl DeviceSnapshot {
 pub(crate) struct OutageSnapshot {
     pub(crate) lasts: Nanos,
     pub(crate) patience_left: Nanos,
+    pub(crate) only_reads: bool,
     pub(crate) commands_waiting: usize,
 }
 
@@ -163,4 +164,19 @@ pub(crate) struct Activity {
     pub(crate) heat: Heat,
     /// Response times in ns, in the order of [`Asked::ALL`](crate::status::Asked::ALL).
     pub(crate) latencies: Arc<[Histogram; 5]>,
+}
+
+/// What the page of the volume shows of a time.
+#[derive(Clone, Debug)]
+pub(crate) struct Sample {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) activity: Activity,
+    /// How long the volume has been served.
+    pub(crate) uptime: Nanos,
+    /// How often it was opened.
+    pub(crate) openings: u64,
+    /// The settings in force in addition to the design.
+    pub(crate) settings: Vec<String>,
+    /// Faults on demand that are in force.
+    pub(crate) drills: usize,
 }

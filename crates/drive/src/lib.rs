@@ -62,7 +62,7 @@
 //! - `shared_memory`, `own_directory`, `copies`: what outlives a server that is killed, and whether another one has the volume.
 //! - `pool`, `arena`: memory for requests, with its bound. `health/`, `block/`: what drives and Linux say of devices.
 //! - `wear`, `endurance`: what wears each device, and how much of its life that is.
-//! - `control/`, `http/`, `metrics/`, `events`, `status`, `figures`, `recorder/`: what others see of a volume.
+//! - `control/`, `http/`, `metrics/`, `live/`, `events`, `status`, `figures`, `recorder/`: what others see of a volume.
 //! - `notify`: signs of life for the program that watches this one.
 
 #![warn(clippy::missing_errors_doc)]
@@ -89,6 +89,7 @@ mod http;
 mod kernel;
 mod line_log;
 mod listen;
+mod live;
 pub mod metrics;
 mod multi_mount;
 pub mod nbd;
@@ -106,6 +107,7 @@ mod serve;
 mod serve_error;
 mod server;
 mod shared_memory;
+mod site;
 mod spec;
 mod status;
 mod storage;
@@ -141,6 +143,7 @@ pub use serve::{Service, Settings, Summary};
 pub use serve_error::ServeError;
 pub use server::{Handle, NewSize, Stoppable, Successor};
 pub use shared_memory::{NAME as HANDOFF_NAME, ProcessDeath};
+pub use site::LivePage;
 pub use spec::{Tuner, VolumeSpec};
 pub use status::{Kind, Traffic};
 pub use ublk::{

@@ -20,10 +20,11 @@ use crate::{
     disks::{Ability, Disks},
     events::{Events, What},
     health::Table as DriveTable,
-    http::{Address, Http, Listening as HttpListening},
+    http::{Address, Http, Listening as HttpListening, Refused},
     kernel::{Kernel, Waker},
     line_log::LineLog,
     listen::{Endpoint, Listener},
+    live::Live,
     metrics::{Described, Source},
     multi_mount::{self, Held},
     nbd::{Export, Part, TlsFiles, TlsServer},
@@ -37,6 +38,7 @@ use crate::{
     serve_error::ServeError,
     server::{About, Announce, BlockDevice, Called, Changing, Handle, Parts, Server, let_evacuated_go},
     shared_memory::{Handoff, NoMemory, SharedMemory},
+    site::{LivePage, PageSite, Site},
     spec::{Tuner, VolumeSpec},
     status::Traffic,
     storage::{Files, PATIENCE},
@@ -50,7 +52,7 @@ const SMALLEST_POOL: Bytes = Bytes::mib(8);
 /// How a volume is served; no setting here changes what is stored.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Which build of Peryton this is, for metrics and recordings.
+    /// Which build of Peryton this is, for the page, metrics and recordings.
     pub version: &'static str,
     /// Memory for the data of host requests. When it is used up, clients wait.
     pub pool: Bytes,
@@ -129,6 +131,8 @@ pub struct Service {
     events: Events,
     controls: Vec<Listening>,
     sites: Vec<HttpListening>,
+    /// Connections to any of them that got nothing.
+    refused: Arc<Refused>,
     log: Option<LineLog>,
     recorder: Option<Recorder>,
     memory: Result<SharedMemory, NoMemory>,
@@ -283,6 +287,7 @@ impl Service {
             events,
             controls: Vec::new(),
             sites: Vec::new(),
+            refused: Arc::default(),
             log: None,
             recorder,
             memory,
@@ -360,10 +365,32 @@ impl Service {
     /// # Errors
     /// The address cannot be listened on.
     pub fn metrics(&mut self, address: &Address) -> Result<Http, ServeError> {
-        let source = Source::new(self.handle.clone(), self.described());
-        let http = Http::listen(address, Arc::new(source))?;
+        let metrics = self.source().0;
+        self.listen(address, metrics, None)
+    }
+
+    /// The same, and shows the page of the volume at the same address.
+    ///
+    /// # Errors
+    /// The address cannot be listened on, or the system has no thread that follows the volume.
+    pub fn http(&mut self, address: &Address, page: LivePage) -> Result<Http, ServeError> {
+        let (metrics, described) = self.source();
+        let live = Live::start(self.handle.clone(), described, self.events.clone())
+            .map_err(|source| ServeError::System { what: "a thread that follows the volume", source })?;
+        let page = PageSite { page, live };
+        self.listen(address, metrics, Some(page))
+    }
+
+    fn listen(&mut self, address: &Address, metrics: Source, page: Option<PageSite>) -> Result<Http, ServeError> {
+        let site = Site { metrics, page, is_tcp: matches!(address, Address::Loopback(_)) };
+        let http = Http::listen(address, Arc::new(site))?;
         self.sites.push(http.listening());
         Ok(http)
+    }
+
+    fn source(&self) -> (Source, Arc<Described>) {
+        let described = Arc::new(self.described());
+        (Source::new(self.handle.clone(), Arc::clone(&described), Arc::clone(&self.refused)), described)
     }
 
     fn described(&self) -> Described {

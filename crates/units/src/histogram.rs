@@ -87,6 +87,16 @@ impl<const PRECISION: u32> Histogram<PRECISION> {
         self.max = self.max.max(other.max);
     }
 
+    /// What was counted since an earlier copy, with the maximum by its bucket; `None` if nothing was, or if counting began again.
+    pub fn since(&self, before: &Self) -> Option<Self> {
+        let count = self.count.checked_sub(before.count).filter(|count| *count > 0)?;
+        let counts = self.counts.iter().zip(&before.counts).map(|(now, then)| now.checked_sub(*then));
+        let counts = counts.collect::<Option<Vec<u64>>>()?;
+        let last = counts.iter().rposition(|count| *count > 0)?;
+        let max = if last + 1 == counts.len() { self.max } else { (Self::smallest_of(last + 1) - 1).min(self.max) };
+        Some(Histogram { counts, sum: self.sum.checked_sub(before.sum)?, count, max })
+    }
+
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.counts.fill(0);
@@ -187,6 +197,29 @@ mod tests {
             for value in values.iter().take(20) {
                 prop_assert_eq!(ours.count_up_to(*value), theirs.count_between(0, *value));
             }
+        }
+
+        #[test]
+        fn what_came_since_a_copy_is_what_came_since(
+            before in prop::collection::vec(0u64..2_000_000, 0..50), after in prop::collection::vec(0u64..2_000_000, 0..50),
+        ) {
+            let (mut all, mut later) = (Histogram::<7>::new(LARGEST), Histogram::<7>::new(LARGEST));
+            before.iter().for_each(|value| all.record(*value));
+            let copy = all.clone();
+            for value in &after {
+                all.record(*value);
+                later.record(*value);
+            }
+            prop_assert_eq!(all.since(&copy).is_none(), after.is_empty());
+            let Some(since) = all.since(&copy) else { return Ok(()) };
+            prop_assert_eq!((since.count(), since.sum()), (later.count(), later.sum()));
+            prop_assert_eq!(since.buckets().collect::<Vec<_>>(), later.buckets().collect::<Vec<_>>());
+            let most = later.max();
+            prop_assert!(since.max() >= most && since.max() <= Histogram::<7>::largest_equivalent(most));
+            prop_assert!(copy.since(&all).is_none());
+            let mut sum = copy.clone();
+            sum.add(&later);
+            prop_assert_eq!(sum.quantiles([0.5, 0.9]), all.quantiles([0.5, 0.9]));
         }
     }
 

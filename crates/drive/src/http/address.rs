@@ -1,4 +1,4 @@
-//! Where metrics are served: for programs of this machine only, because they are served without authentication.
+//! Where pages and metrics are served: for programs of this machine only, because they are served without authentication.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -6,7 +6,7 @@ use std::{
     str::FromStr,
 };
 
-/// Where metrics are served.
+/// Where pages and metrics are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// A unix socket, which its owner alone may use.

@@ -41,15 +41,27 @@ pub(crate) struct Answer {
     pub(crate) status: Status,
     kind: &'static str,
     pub(crate) body: Arc<str>,
+    /// What a browser lets the body do (`Content-Security-Policy`).
+    policy: Arc<str>,
 }
 
-/// What a browser lets an answer do.
+/// The policy of everything that is no page.
 const NOTHING: &str = "default-src 'none'; frame-ancestors 'none'";
 
 impl Answer {
     /// What was asked for.
     pub(crate) fn of(kind: &'static str, body: impl Into<Arc<str>>) -> Answer {
-        Answer { status: Status::Ok, kind, body: body.into() }
+        Answer { status: Status::Ok, kind, body: body.into(), policy: NOTHING.into() }
+    }
+
+    /// JSON.
+    pub(crate) fn json(body: String) -> Answer {
+        Answer::of("application/json", body)
+    }
+
+    /// A page with this policy.
+    pub(crate) fn page(body: Arc<str>, policy: Arc<str>) -> Answer {
+        Answer { policy, ..Answer::of("text/html; charset=utf-8", body) }
     }
 
     /// A line that says why there is nothing else.
@@ -71,7 +83,7 @@ impl Answer {
         let length = self.body.len();
         let headers = [
             ("Content-Type", self.kind),
-            ("Content-Security-Policy", NOTHING),
+            ("Content-Security-Policy", &self.policy),
             // Figures change, so no cache is to keep them.
             ("Cache-Control", "no-store"),
             ("X-Content-Type-Options", "nosniff"),

@@ -1,9 +1,9 @@
-//! The listener for scrapers: one request on a connection, and a bound for each thing that a client can make this
+//! The listener for browsers and scrapers: one request on a connection, and a bound for each thing that a client can make this
 //! process hold or wait for. It knows nothing of what it serves ([`Answers`]).
 
 mod address;
 mod answer;
-mod host;
+mod origin;
 mod places;
 mod request;
 mod stream;
@@ -21,11 +21,11 @@ use std::{
 pub use self::address::Address;
 pub(crate) use self::{
     answer::{Answer, Status},
+    origin::{check_host, check_origin},
     places::Refused,
     request::Request,
 };
 use self::{
-    host::check_host,
     places::{Place, Places},
     stream::{Listener, Stream},
 };
@@ -49,7 +49,7 @@ pub(crate) trait Answers: Send + Sync + 'static {
     fn refused(&self) -> &Refused;
 }
 
-/// The open address for scrapers of a volume. It closes when it is dropped, or earlier, when the volume is closed.
+/// The open address for browsers and scrapers of a volume. It closes when it is dropped, or earlier, when the volume is closed.
 #[derive(Debug)]
 pub struct Http {
     address: Address,
@@ -123,10 +123,7 @@ fn accept(listener: &Listener, stopping: &AtomicBool, answers: &Arc<impl Answers
 fn serve(mut stream: Stream, place: &Place, answers: &impl Answers) {
     let refused = answers.refused();
     let (answer, is_head) = match request::read(&mut stream, Instant::now() + REQUEST_TIME) {
-        Ok(Some(Ok(request))) => {
-            let host = if stream.is_tcp() { check_host(&request) } else { Ok(()) };
-            (host.map_or_else(|refused| refused, |()| answers.answer(&request)), request.is_head)
-        }
+        Ok(Some(Ok(request))) => (answers.answer(&request), request.is_head),
         Ok(Some(Err(answer))) => (answer, false),
         Ok(None) => return refused.hung_up(place.is_displaced()),
         Err(error) => return refused.broken(&error, place.is_displaced()),

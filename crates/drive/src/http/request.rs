@@ -7,7 +7,7 @@ use std::{
 
 use super::answer::{Answer, Status};
 
-/// The most bytes of a request's head; a scraper's has a few hundred.
+/// The most bytes of a request's head; a scraper's or a browser's has a few hundred.
 pub(super) const LONGEST_HEAD: usize = 8 << 10;
 /// The most header lines of a request.
 pub(super) const MOST_HEADERS: usize = 64;
@@ -19,6 +19,8 @@ pub(crate) struct Request {
     pub(crate) is_head: bool,
     /// The path, without what follows a question mark.
     pub(crate) path: String,
+    /// What follows a question mark.
+    query: String,
     headers: Vec<(String, Vec<u8>)>,
 }
 
@@ -40,6 +42,12 @@ impl Request {
             (Some(Ok(text)), None) => Ok(Some(text.trim())),
             _ => Err(Answer::refused(Status::BadRequest, "a header occurs twice or is no text")),
         }
+    }
+
+    /// The number in the query under this name; 0 without one, or if it is no number.
+    pub(crate) fn number(&self, name: &str) -> u64 {
+        let mut pairs = self.query.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.find(|pair| pair.0 == name).and_then(|pair| pair.1.parse().ok()).unwrap_or(0)
     }
 
     /// A request for tests.
@@ -103,9 +111,9 @@ fn parse(bytes: &[u8]) -> Result<Option<Request>, Answer> {
         Some("HEAD") => true,
         _ => return Err(Answer::refused(Status::NotAllowed, "only GET and HEAD")),
     };
-    let path = request.path.unwrap_or_default().split('?').next().unwrap_or_default();
+    let (path, query) = request.path.unwrap_or_default().split_once('?').unwrap_or((request.path.unwrap_or(""), ""));
     let headers = request.headers.iter().map(|header| (header.name.to_owned(), header.value.to_vec())).collect();
-    Ok(Some(Request { is_head, path: path.to_owned(), headers }))
+    Ok(Some(Request { is_head, path: path.to_owned(), query: query.to_owned(), headers }))
 }
 
 /// A peer that sends these bytes, then nothing; or the same byte without end.
@@ -139,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    const PROMETHEUS: &str = "GET /metrics?x=y HTTP/1.1\r\nHost: 127.0.0.1:9469\r\nUser-Agent: Prometheus/2.42.0\r\nAccept: \
+    const PROMETHEUS: &str = "GET /metrics?x=y&since=17 HTTP/1.1\r\nHost: 127.0.0.1:9469\r\nUser-Agent: Prometheus/2.42.0\r\nAccept: \
         application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;\
         version=0.0.4;q=0.5,*/*;q=0.1\r\nAccept-Encoding: gzip\r\nX-Prometheus-Scrape-Timeout-Seconds: 10\r\n\r\n";
 
@@ -151,6 +159,7 @@ mod tests {
     fn requests_are_understood_in_pieces() {
         let request = Request::parsed(PROMETHEUS);
         assert_eq!((request.is_head, request.path.as_str()), (false, "/metrics"));
+        assert_eq!((request.number("since"), request.number("x"), request.number("y")), (17, 0, 0));
         assert_eq!(request.header("HOST").unwrap(), Some("127.0.0.1:9469"));
         assert_eq!(request.header("origin").unwrap(), None);
         assert!(Request::parsed("HEAD / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello").is_head, "a body is not read");

@@ -1,4 +1,4 @@
-//! A connection of a scraper, and where it arrives: a unix socket or a loopback address.
+//! A connection of a browser or scraper, and where it arrives: a unix socket or a loopback address.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -74,11 +74,6 @@ impl Stream {
             Stream::Unix(stream) => stream.try_clone().map(Stream::Unix),
             Stream::Tcp(stream) => stream.try_clone().map(Stream::Tcp),
         }
-    }
-
-    /// Whether requests come over TCP, so that any program, and any page in a browser, of this machine may have sent them.
-    pub(super) fn is_tcp(&self) -> bool {
-        matches!(self, Stream::Tcp(_))
     }
 
     /// Ends the connection; a call that waits for it returns.

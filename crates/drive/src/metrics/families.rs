@@ -205,7 +205,7 @@ families! {
         "The most energy that the drive has drawn since the server started, by the descriptors of its power states";
     LOG_LINES_DROPPED: Counter "peryton_log_lines_dropped" None [] "Lines of the server's messages that could not be written";
     LOG_LINES_HELD: Counter "peryton_log_lines_held_back" None [] "Lines and events of sources that repeat themselves";
-    SCRAPES_REFUSED: Counter "peryton_scrapes_refused" None ["reason"] "Connections for metrics that got nothing";
+    SCRAPES_REFUSED: Counter "peryton_scrapes_refused" None ["reason"] "Connections for metrics or the page that got nothing";
     PROCESS_START: Gauge "process_start_time" Seconds [] "When the server started, in seconds since 1970";
     PROCESS_CPU: Counter "process_cpu" Seconds [] "Processor time that the server has used";
     PROCESS_MEMORY: Gauge "process_resident_memory" Bytes [] "Memory of the server that is in RAM";

@@ -9,18 +9,18 @@ const LONGEST_FILE: u64 = 256;
 
 /// What Linux says of this process and of the devices.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Machine {
+pub(crate) struct Machine {
     /// Processor time of this process in seconds.
     pub(super) cpu_s: Option<f64>,
     /// Its memory in RAM in bytes.
     pub(super) resident_bytes: Option<u64>,
     /// The power state of each device, one of [`POWER_STATES`]; `None` where Linux does not manage its power.
-    pub(super) power: Vec<Option<&'static str>>,
+    pub(crate) power: Vec<Option<&'static str>>,
 }
 
 impl Machine {
     /// `devices`: the numbers of the block devices among the devices.
-    pub(super) fn look(devices: impl Iterator<Item = Option<u64>>) -> Machine {
+    pub(crate) fn look(devices: impl Iterator<Item = Option<u64>>) -> Machine {
         Machine {
             cpu_s: cpu_s(),
             resident_bytes: resident_bytes(),

@@ -14,12 +14,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub(crate) use self::described::Described;
 use self::exposition::{Figures, plain};
 pub use self::families::{FAMILIES, Family, Type, Unit};
-use self::machine::Machine;
+pub(crate) use self::{described::Described, machine::Machine};
 use crate::{
-    http::{Answer, Answers, Refused, Request, Status},
+    http::{Answer, Refused, Request, Status},
     server::Handle,
 };
 
@@ -38,16 +37,21 @@ pub(crate) struct Source {
     described: Arc<Described>,
     /// The last text, and when it was made.
     last: Mutex<Option<(Instant, Arc<str>)>>,
-    refused: Refused,
+    refused: Arc<Refused>,
 }
 
 impl Source {
-    pub(crate) fn new(handle: Handle, described: Described) -> Source {
-        Source { handle, described: Arc::new(described), last: Mutex::new(None), refused: Refused::default() }
+    /// `refused`: the counts of all listeners of the volume.
+    pub(crate) fn new(handle: Handle, described: Arc<Described>, refused: Arc<Refused>) -> Source {
+        Source { handle, described, last: Mutex::new(None), refused }
+    }
+
+    pub(crate) fn refused(&self) -> &Refused {
+        &self.refused
     }
 
     /// Answers a scrape.
-    fn scrape(&self, request: &Request) -> Answer {
+    pub(crate) fn answer(&self, request: &Request) -> Answer {
         let Some(text) = self.text() else {
             return Answer::refused(Status::Unavailable, "the volume is closed, or busy");
         };
@@ -77,18 +81,5 @@ impl Source {
         let text: Arc<str> = figures.text().into();
         *last = Some((Instant::now(), Arc::clone(&text)));
         Some(text)
-    }
-}
-
-impl Answers for Source {
-    fn answer(&self, request: &Request) -> Answer {
-        match request.path.as_str() {
-            "/metrics" => self.scrape(request),
-            _ => Answer::refused(Status::NotFound, "see /metrics"),
-        }
-    }
-
-    fn refused(&self) -> &Refused {
-        &self.refused
     }
 }

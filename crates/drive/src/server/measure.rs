@@ -1,6 +1,9 @@
 //! Takes the figures of the volume on its thread, for others that ask.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, mpsc},
+    time::Duration,
+};
 
 use peryton_engine::{DeviceId, MapPart, Regulation, Tuning, endurance::Endurance};
 use peryton_format::wear::Account;
@@ -10,7 +13,7 @@ use peryton_units::{Bytes, Nanos};
 use super::{BlockDevice, Handle, Server};
 use crate::{
     clock::unix_s,
-    figures::{Activity, DeviceSnapshot, DeviceState, OutageSnapshot, Snapshot, VolumeState},
+    figures::{Activity, DeviceSnapshot, DeviceState, OutageSnapshot, Sample, Snapshot, VolumeState},
     shared_memory::NoMemory,
     status::Asked,
 };
@@ -96,6 +99,17 @@ impl Server {
         Activity { heat: self.heat.clone(), latencies: Arc::new(self.latencies.histograms()) }
     }
 
+    fn sample(&mut self) -> Sample {
+        Sample {
+            snapshot: self.snapshot_or_last(),
+            activity: self.activity(),
+            uptime: self.now,
+            openings: self.about.opened.generation,
+            settings: self.about.settings.clone(),
+            drills: self.volume.backend.faults().rules().len(),
+        }
+    }
+
     fn device_snapshot(&self, index: usize) -> DeviceSnapshot {
         let (disks, state) = (&self.volume.backend, self.device_state(index));
         let (health, rest) = (&disks.health()[index], disks.rests.of(index));
@@ -113,6 +127,7 @@ impl Server {
             outage: outage.map(|outage| OutageSnapshot {
                 lasts: self.now.saturating_sub(outage.since),
                 patience_left: outage.patience_left,
+                only_reads: outage.only_reads,
                 commands_waiting: outage.waiting,
             }),
             rest_cycles: rest.cycles,
@@ -182,5 +197,15 @@ impl Handle {
     /// Response times, and requests by address; `None` if the volume is closed.
     pub(crate) fn activity(&self) -> Option<Activity> {
         self.ask_always(|server| server.activity())
+    }
+
+    /// Asks for what the page shows, without waiting for it. The receiver fails if the volume is closed.
+    pub(crate) fn sample(&self) -> mpsc::Receiver<Sample> {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        self.send_always(Box::new(move |server| {
+            // A failure means that the asking thread has ended.
+            let _ = sender.send(server.sample());
+        }));
+        receiver
     }
 }

@@ -46,34 +46,50 @@ pub fn page(head: &Head<'_>, repeat: &str, figures: &Figures, body: &Markup) -> 
             pre { code { (repeat) } }
         }
     };
-    document(head.title, &in_script(&figures.charts()), &body)
+    let data = [("data", figures.charts())];
+    document(&Document { title: head.title, policy: Some(POLICY.trim()), data: &data, scripts: &[], body: &body })
+}
+
+/// What a page consists of.
+pub struct Document<'a> {
+    pub title: &'a str,
+    /// The policy, if the page itself has to state it.
+    pub policy: Option<&'a str>,
+    /// Data for the scripts, by the id of their element.
+    pub data: &'a [(&'a str, Value)],
+    /// Scripts after the one that draws charts.
+    pub scripts: &'a [&'a str],
+    pub body: &'a Markup,
 }
 
 /// A page with the charts' scripts and their licence.
-fn document(title: &str, data: &str, body: &Markup) -> String {
+pub fn document(parts: &Document<'_>) -> String {
     let whole = html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY.trim());
+                @if let Some(policy) = parts.policy { meta http-equiv="Content-Security-Policy" content=(policy); }
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 meta name="generator" content={ "Peryton " (peryton_version::VERSION) };
                 // Otherwise browsers ask for one.
                 link rel="icon" href="data:,";
-                title { (title) }
+                title { (parts.title) }
                 style { (PreEscaped(LIBRARY_STYLE)) (PreEscaped(STYLE)) }
             }
             body {
-                (body)
+                (parts.body)
                 details class="licence" {
                     summary { "Charts by uPlot 1.6.32, © 2022 Leon Sorokin, MIT licence" }
                     pre { (LIBRARY_LICENCE) }
                 }
-                script type="application/json" id="data" { (PreEscaped(data)) }
+                @for (id, data) in parts.data {
+                    script type="application/json" id=(id) { (PreEscaped(in_script(data))) }
+                }
                 script { (PreEscaped(LIBRARY)) }
                 script { (PreEscaped(SCRIPT)) }
+                @for script in parts.scripts { script { (PreEscaped(script)) } }
             }
         }
     };

@@ -1,11 +1,13 @@
 //! Reports as pages: self-contained HTML files whose charts a script draws, which is in the file as well. They ask for nothing from
-//! the network, and their policy (`Content-Security-Policy`) lets them run those scripts only.
+//! the network, and their policy (`Content-Security-Policy`) lets them run those scripts only. The page of a volume that is being
+//! served (`live`) is drawn by the same scripts, and asks its server.
 
 mod calibration;
 mod chart;
 mod figure;
 mod fleet;
 mod frame;
+mod live;
 mod miss_ratios;
 mod over_time;
 mod planning;
@@ -19,6 +21,7 @@ mod weights;
 
 pub use calibration::{TRUSTED as TRUSTED_DEMERIT, calibration, no_better};
 pub use fleet::{beside, bought, corrected, fleet};
+pub use live::live;
 pub use miss_ratios::miss_ratios;
 pub use planning::{Tables, planning};
 pub use ranking::ranking;

@@ -47,12 +47,17 @@
     }
     return `${number(value)} ${units[unit]}`;
   };
+  /* The time of day of seconds since 1970. */
+  const clock = (value) => new Date(value * 1000).toLocaleTimeString("en-GB");
   const shown = (value, unit) => {
     if (value === null || value === undefined) return "–";
     if (unit === "bytes") return bytes(value);
+    if (unit === "clock") return clock(value);
     return unit ? `${number(value)} ${unit}` : number(value);
   };
-  const tick = (value, unit) => (unit === "bytes" ? bytes(value) : number(value));
+  const tick = (value, unit) => (unit === "bytes" ? bytes(value) : unit === "clock" ? clock(value) : number(value));
+  const MOST_STEPS = 200;
+  const CLOCK_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600];
 
   /* Round steps between two values, about `count` of them. */
   const linearSteps = (min, max, count, unit) => {
@@ -60,8 +65,10 @@
     const base = unit === "bytes" ? 2 : 10;
     const rough = (max - min) / Math.max(count, 1);
     const power = base ** Math.floor(Math.log(rough) / Math.log(base));
-    const round = (base === 2 ? [1, 2] : [1, 2, 5, 10]).map((digit) => digit * power);
+    const round = unit === "clock" ? CLOCK_STEPS : (base === 2 ? [1, 2] : [1, 2, 5, 10]).map((digit) => digit * power);
     const step = round.find((one) => one >= rough * 0.999) || round[round.length - 1];
+    /* A span that no clock is for. */
+    if ((max - min) / step > MOST_STEPS) return [];
     const steps = [];
     for (let at = Math.ceil(min / step - 1e-9) * step; at <= max + step * 1e-9; at += step) steps.push(Math.abs(at) < step * 1e-9 ? 0 : at);
     return steps;
@@ -98,7 +105,7 @@
 
   const axes = (x, y) => {
     const style = () => ({ stroke: () => colour("--faint"), grid: { stroke: () => colour("--line"), width: 1 }, ticks: { show: false }, font: FONT });
-    const label = (scale) => (scale.unit && scale.unit !== "bytes" ? `${scale.name}, ${scale.unit}` : scale.name);
+    const label = (scale) => (scale.unit && scale.unit !== "bytes" && scale.unit !== "clock" ? `${scale.name}, ${scale.unit}` : scale.name);
     return [
       { ...style(), label: label(x), labelFont: FONT, labelSize: 20, size: 30, splits: steps(x, x.unit === "bytes" ? 80 : 64), values: (u, all) => all.map((one) => tick(one, x.unit)), filter: (u, all) => all },
       {
@@ -157,19 +164,23 @@
     const hidden = new Set();
     let plot = null;
     const at = { index: null };
+    let zoomed = false;
     let view = spec.views[0];
     const value = (column, index) => {
+      if (spec.live) return column[index] ?? null;
       /* Series have x values of their own: the last one before the cursor counts. */
       for (let before = index; before >= 0; before -= 1) if (column[before] !== null && column[before] !== undefined) return column[before];
       return null;
     };
-    const read = (index) => {
+    const read = (cursor) => {
       const items = legend.querySelectorAll("b");
+      /* What is live shows its newest values while nothing is pointed at. */
+      const index = spec.live && plot.data[0].length ? (cursor ?? plot.data[0].length - 1) : cursor;
       const inside = index !== null && index !== undefined;
       items.forEach((item, number) => {
         const column = plot.data[number + 1];
         const found = inside ? value(column, index) : null;
-        const after = inside && column.slice(index).some((one) => one !== null && one !== undefined);
+        const after = inside && (spec.live || column.slice(index).some((one) => one !== null && one !== undefined));
         item.textContent = !inside ? "" : after || found === null ? shown(found, spec.y.unit) : `ended`;
       });
       const where = legend.querySelector(".where");
@@ -179,6 +190,12 @@
       const tables = view.series.map((one) => [one.x, one.y.map((number) => (spec.y.log && !(number > 0) ? null : number))]);
       return tables.length ? uPlot.join(tables) : [[], []];
     };
+    /* Values without neighbours, which no line shows. */
+    const alone = (u, series) => {
+      const column = u.data[series];
+      const known = (index) => column[index] !== null && column[index] !== undefined;
+      return [...column.keys()].filter((index) => known(index) && !known(index - 1) && !known(index + 1));
+    };
     const draw = () => {
       if (plot) {
         charts.splice(charts.indexOf(plot), 1);
@@ -186,7 +203,7 @@
       }
       at.index = null;
       const joined = columns();
-      const points = (one) => ({ show: Boolean(one.points) || one.x.length < 2, size: one.points === "only" ? 10 : 7, fill: () => seriesColour(one.colour), stroke: () => colour("--card") });
+      const points = (one) => ({ show: Boolean(one.points) || Boolean(spec.live) || one.x.length < 2, ...(spec.live ? { filter: alone } : {}), size: one.points === "only" ? 10 : 7, fill: () => seriesColour(one.colour), stroke: () => colour("--card") });
       const options = {
         width: width(place),
         height: HEIGHT,
@@ -194,7 +211,7 @@
         cursor: { drag: { x: true, y: false }, points: { size: 8 } },
         focus: { alpha: 0.35 },
         scales: {
-          x: { time: false, distr: spec.x.log ? 3 : 1, range: (u, min, max) => (min === null ? [1, 10] : min === max ? [min * 0.9, max * 1.1 || 1] : [min, max]) },
+          x: { time: false, distr: spec.x.log ? 3 : 1, range: (u, min, max) => (spec.live && u.data[0].length === 1 ? [u.data[0][0] - 1, u.data[0][0] + 1] : min === null ? [1, 10] : min === max ? [min * 0.9, max * 1.1 || 1] : [min, max]) },
           y: {
             distr: spec.y.log ? 3 : 1,
             range: (u, min, max) => {
@@ -213,13 +230,19 @@
             stroke: () => seriesColour(one.colour),
             width: one.points === "only" ? 0 : 2,
             dash: seriesDash(one.colour),
-            spanGaps: true,
+            spanGaps: !spec.live,
             paths: one.points === "only" ? () => null : undefined,
             points: points(one),
           })),
         ],
         hooks: {
           setCursor: [(u) => read(u.cursor.idx)],
+          setScale: [
+            (u, key) => {
+              const [x, all] = [u.scales.x, u.data[0]];
+              if (key === "x") zoomed = all.length > 1 && (x.min > all[0] || x.max < all[all.length - 1]);
+            },
+          ],
           /* The intervals of lines, behind them. */
           drawClear: [
             (u) => {
@@ -290,6 +313,7 @@
         }),
         make("li", { class: "where" }),
       );
+      if (spec.live) read(null);
     };
     if (spec.views.length > 1) {
       controls.append(
@@ -300,6 +324,20 @@
       );
     }
     draw();
+    /* Other values of the same views. What was zoomed in stays so. */
+    const update = (views) => {
+      const names = (one) => one.series.map((line) => line.name).join("\n");
+      const [before, index] = [names(view), spec.views.indexOf(view)];
+      spec.views = views;
+      view = views[index];
+      if (names(view) !== before) {
+        draw();
+        return;
+      }
+      plot.setData(columns(), !zoomed);
+      if (zoomed) plot.redraw(true);
+      read(plot.cursor.idx);
+    };
     keys(() => plot, place, () => plot.data[0], at, (index) => {
       const u = plot;
       const left = u.valToPos(u.data[0][index], "x");
@@ -308,6 +346,7 @@
       const values = view.series.filter((one) => !hidden.has(one.name)).map((one) => `${one.name} ${shown(value(u.data[view.series.indexOf(one) + 1], index), spec.y.unit)}`);
       live.textContent = `${spec.x.name} ${shown(u.data[0][index], spec.x.unit)}: ${values.join(", ")}`;
     });
+    return { update };
   };
 
   /* Viridis (by Stéfan van der Walt and Nathaniel Smith, CC0): even steps of lightness, also for those who see fewer colours. */
@@ -351,8 +390,9 @@
     const say = (column, row) => {
       if (column < 0 || row < 0 || column >= map.columns || row >= map.rows) return;
       const from = map.from + row * map.row;
-      const begin = column * map.column_s;
-      live.textContent = `${number(begin)} to ${number(begin + map.column_s)} s, ${bytes(from)} to ${bytes(from + map.row)}: ${cellShown(values[row * map.columns + column])} ${layer.verb}`;
+      const begin = (map.begin_s || 0) + column * map.column_s;
+      const seconds = map.begin_s ? `${clock(begin)} to ${clock(begin + map.column_s)}` : `${number(begin)} to ${number(begin + map.column_s)} s`;
+      live.textContent = `${seconds}, ${bytes(from)} to ${bytes(from + map.row)}: ${cellShown(values[row * map.columns + column])} ${layer.verb}`;
     };
     let canvas = null;
     const count = () => {
@@ -360,9 +400,9 @@
       most = layer.linear ? 100 : values.reduce((a, b) => Math.max(a, b), 0);
       canvas = picture();
     };
-    const end = () => map.columns * map.column_s;
+    const ends = () => [map.begin_s || 0, (map.begin_s || 0) + map.columns * map.column_s];
     const top = () => map.from + map.rows * map.row;
-    const corners = () => [[0, map.end_s || end()], [map.from, top()]];
+    const corners = () => [[ends()[0], map.end_s || ends()[1]], [map.from, top()]];
     const legend = () => {
       const bar = make("canvas", { width: 120, height: 1, class: "scale", "aria-hidden": "true" });
       const context = bar.getContext("2d");
@@ -379,7 +419,7 @@
         plot.destroy();
       }
       count();
-      const [x, y] = [{ name: "time", unit: "s" }, { name: "address", unit: "bytes" }];
+      const [x, y] = [{ name: "time", unit: map.begin_s ? "clock" : "s" }, { name: "address", unit: "bytes" }];
       plot = sized(
         new uPlot(
           {
@@ -401,7 +441,7 @@
                   context.fillStyle = colour("--nothing");
                   context.fill();
                   context.clip();
-                  const right = u.valToPos(end(), "x", true);
+                  const right = u.valToPos(ends()[1], "x", true);
                   context.drawImage(canvas, u.bbox.left, u.bbox.top, right - u.bbox.left, u.bbox.height);
                   context.restore();
                 },
@@ -409,7 +449,7 @@
               setCursor: [
                 (u) => {
                   if (!(u.cursor.left >= 0)) return;
-                  say(Math.floor(u.posToVal(u.cursor.left, "x") / map.column_s), Math.floor((u.posToVal(u.cursor.top, "y") - map.from) / map.row));
+                  say(Math.floor((u.posToVal(u.cursor.left, "x") - ends()[0]) / map.column_s), Math.floor((u.posToVal(u.cursor.top, "y") - map.from) / map.row));
                 },
               ],
             },
@@ -458,10 +498,21 @@
       event.preventDefault();
       at.index = Math.min(map.columns - 1, Math.max(0, at.index === null ? 0 : at.index + move[0]));
       at.row = Math.min(map.rows - 1, Math.max(0, at.row + move[1]));
-      const left = plot.valToPos((at.index + 0.5) * map.column_s, "x");
+      const left = plot.valToPos(ends()[0] + (at.index + 0.5) * map.column_s, "x");
       plot.setCursor({ left, top: plot.valToPos(map.from + (at.row + 0.5) * map.row, "y") });
       say(at.index, at.row);
     });
+    /* Other cells of the same maps and layers. */
+    const update = (maps) => {
+      const [chosen, shows] = [spec.maps.indexOf(map), map.layers.indexOf(layer)];
+      spec.maps = maps;
+      map = maps[chosen];
+      layer = map.layers[shows];
+      count();
+      plot.setData(corners());
+      legend();
+    };
+    return { update };
   };
 
   /* Which of several things is best, by weights that the reader moves. */
@@ -654,6 +705,8 @@
     const figure = document.getElementById(spec.id);
     if (figure) kinds[spec.kind](spec, figure);
   }
+  /* For pages whose values change. */
+  window.peryton = { make, number, bytes, shown, clock, kinds };
   const redraw = () => charts.forEach((plot) => plot.redraw(true, true));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   document.documentElement.dataset.ready = String(data.charts.length);

@@ -6,8 +6,8 @@ use std::{
 };
 
 use peryton_drive::{
-    Address, Endpoint, Http, LineLog, Notifier, ServeError, Service, Settings, Summary, TlsFiles, UblkSettings,
-    control::Control,
+    Address, Endpoint, Http, LineLog, LivePage, Notifier, ServeError, Service, Settings, Summary, TlsFiles,
+    UblkSettings, control::Control,
 };
 use peryton_engine::Opened;
 use peryton_units::{Bytes, Nanos};
@@ -17,7 +17,7 @@ use signal_hook::{
     iterator::Signals,
 };
 
-use crate::{condition::WHAT_IS_NOT_KNOWN, failure::Failure, output, volume};
+use crate::{condition::WHAT_IS_NOT_KNOWN, failure::Failure, output, page, volume};
 
 /// Options of `peryton serve`.
 #[derive(Debug, clap::Args)]
@@ -35,11 +35,16 @@ pub struct Args {
     /// Where the other verbs connect [default: /run/peryton/NAME/control, or the design's path with .control].
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
-    /// Where the metrics are [default: nowhere]
+    /// Where the page and the metrics are [default: nowhere]
     ///
-    /// Where scrapers get metrics (at /metrics): unix:PATH, or an address of this machine's own such as 127.0.0.1:9469
-    /// [default: nowhere].
-    #[arg(long, value_name = "unix:PATH|IP:PORT")]
+    /// Where browsers see what the volume does, and scrapers get metrics (at /metrics): unix:PATH, or an address of this
+    /// machine's own such as 127.0.0.1:9469 [default: nowhere].
+    #[arg(long, value_name = "unix:PATH|127.0.0.1:PORT", help_heading = "Page and metrics")]
+    http: Option<Address>,
+    /// The metrics without the page [default: with --http]
+    ///
+    /// Where scrapers get metrics, without the page: unix:PATH, or an address of this machine's own [default: that of --http].
+    #[arg(long, value_name = "unix:PATH|127.0.0.1:PORT", help_heading = "Page and metrics")]
     metrics: Option<Address>,
     /// The server's certificate (PEM)
     #[arg(long, value_name = "FILE", requires_all = ["tls_key", "tls_ca"], help_heading = "Clients over TCP")]
@@ -184,7 +189,7 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
     for kept in args.design.kept_sizes(&args.without) {
         tracing::warn!("{kept}: peryton resize changes it, and the design does not");
     }
-    let (control, metrics) = match listen(args, &mut service, log, &control) {
+    let (control, http, metrics) = match listen(args, &mut service, log, (&control, page::live(&spec.name))) {
         Ok(listening) => listening,
         Err(error) => {
             service.close_unserved();
@@ -198,7 +203,8 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
         size: service.size(),
         nbd: shown,
         control: control.path().to_owned(),
-        metrics: metrics.as_ref().map(|metrics| metrics.address().url("/metrics")),
+        http: http.as_ref().map(|http| http.address().url("/")),
+        metrics: metrics.as_ref().or(http.as_ref()).map(|metrics| metrics.address().url("/metrics")),
         opened,
         without: args.without.clone(),
         evacuated: service.evacuated(),
@@ -217,22 +223,24 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
         start.print(None)?;
     }
     let summary = service.run()?;
-    drop((control, metrics));
+    drop((control, http, metrics));
     if args.json { output::print_json(&summary) } else { output::tell(&summed_up(&summary)) }
 }
 
-/// Listens on the control socket, and for scrapers.
+/// Listens on the control socket, and for browsers and scrapers. Both are at one address unless `--metrics` names another one.
 fn listen(
     args: &Args,
     service: &mut Service,
     log: &LineLog,
-    control: &Path,
-) -> Result<(Control, Option<Http>), Failure> {
+    (control, page): (&Path, LivePage),
+) -> Result<(Control, Option<Http>, Option<Http>), Failure> {
     // Before others find the control socket or hear that the server is there, and may end it.
     stop_on_signals(service, log, if args.ublk { 2 } else { 1 })?;
     let control = service.control(control)?;
-    let metrics = args.metrics.as_ref().map(|address| service.metrics(address)).transpose()?;
-    Ok((control, metrics))
+    let http = args.http.as_ref().map(|address| service.http(address, page)).transpose()?;
+    let metrics = args.metrics.as_ref().filter(|address| args.http.as_ref() != Some(*address));
+    let metrics = metrics.map(|address| service.metrics(address)).transpose()?;
+    Ok((control, http, metrics))
 }
 
 /// The status of a server that serves clients at this place.
@@ -246,6 +254,7 @@ struct Start {
     size: Bytes,
     nbd: String,
     control: PathBuf,
+    http: Option<String>,
     metrics: Option<String>,
     opened: Opened,
     without: Vec<String>,
@@ -267,7 +276,7 @@ impl Start {
 
     /// `device`: the path of the block device, if there is one.
     fn print(&self, device: Option<&str>) -> Result<(), Failure> {
-        let Start { name, size, nbd, control, metrics, opened, without, evacuated, lost, json, .. } = self;
+        let Start { name, size, nbd, control, http, metrics, opened, without, evacuated, lost, json, .. } = self;
         if *json {
             let mut line = json!({
                 "name": name,
@@ -285,6 +294,9 @@ impl Start {
             if let Some(device) = device {
                 line["ublk"] = device.into();
             }
+            if let Some(http) = http {
+                line["http"] = http.as_str().into();
+            }
             if let Some(metrics) = metrics {
                 line["metrics"] = metrics.as_str().into();
             }
@@ -297,8 +309,9 @@ impl Start {
         };
         let device = device.map(|device| format!("{device} and ")).unwrap_or_default();
         let metrics = metrics.as_ref().map(|at| format!(", metrics {at}")).unwrap_or_default();
+        let http = http.as_ref().map(|at| format!(", page {at}")).unwrap_or_default();
         let control = control.display();
-        output::tell(&format!("{name}: {size} ({how}) at {device}{nbd}, control {control}{metrics}\n"))?;
+        output::tell(&format!("{name}: {size} ({how}) at {device}{nbd}, control {control}{http}{metrics}\n"))?;
         if let Some(why) = &self.read_only {
             output::tell(&format!("READ-ONLY: {why}\n"))?;
         }

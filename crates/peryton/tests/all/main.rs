@@ -16,6 +16,7 @@ mod fleet;
 mod interposed;
 mod keys;
 mod live;
+mod live_page;
 mod man;
 mod map;
 mod metrics;

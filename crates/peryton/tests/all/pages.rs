@@ -159,7 +159,8 @@ fn the_policy_names_the_scripts_and_the_library_is_the_one_of_npm() {
     let check = "import base64, hashlib, pathlib, sys\n\
         page = pathlib.Path(sys.argv[1])\n\
         digest = lambda name: hashlib.sha256((page / name).read_bytes())\n\
-        for file, names in [('policy.txt', ['uplot/uPlot.iife.min.js', 'page.js'])]:\n\
+        for file, names in [('policy.txt', ['uplot/uPlot.iife.min.js', 'page.js']),\n\
+        \x20                   ('live-policy.txt', ['uplot/uPlot.iife.min.js', 'page.js', 'live.js'])]:\n\
         \x20   policy = (page / file).read_text()\n\
         \x20   if policy.count('sha256-') != len(names): sys.exit(f'{file} does not have {len(names)} hashes')\n\
         \x20   for name in names:\n\

@@ -1,5 +1,5 @@
-//! Whether a request is for this machine by its name. Any page of the network can make a browser send requests here, under a name
-//! of its own that it lets point here (DNS rebinding).
+//! Whether a request comes from this machine's own user, as far as a browser says. Any page of the network can make a browser send
+//! requests here: under a name of its own that it lets point here (DNS rebinding), or from its own origin.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use super::{
     request::Request,
 };
 
-/// Whether the text of a `Host` header names this machine: `localhost` or a loopback
+/// Whether the text of a `Host` header, or of an origin after its scheme, names this machine: `localhost` or a loopback
 /// address, with any port, because the way here may lead through another one (`ssh -L`).
 fn is_own(host: &str) -> bool {
     let (name, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
@@ -38,6 +38,20 @@ pub(crate) fn check_host(request: &Request) -> Result<(), Answer> {
         )),
         None => Err(Answer::refused(Status::BadRequest, "the request has no Host")),
     }
+}
+
+/// Refuses requests that a browser makes for a page of another origin.
+///
+/// # Errors
+/// The answer to the request.
+pub(crate) fn check_origin(request: &Request) -> Result<(), Answer> {
+    let foreign = || Answer::refused(Status::Forbidden, "pages of other origins get nothing here");
+    if request.header("sec-fetch-site")?.is_some_and(|site| !matches!(site, "same-origin" | "none")) {
+        return Err(foreign());
+    }
+    let Some(origin) = request.header("origin")? else { return Ok(()) };
+    let same = origin.strip_prefix("http://").zip(request.header("host")?);
+    if same.is_some_and(|(origin, host)| origin.eq_ignore_ascii_case(host)) { Ok(()) } else { Err(foreign()) }
 }
 
 #[cfg(test)]
@@ -73,12 +87,30 @@ mod tests {
     }
 
     #[test]
-    fn requests_under_another_name_are_refused() {
+    fn requests_of_foreign_pages_are_refused() {
         let ask = |headers: &str| Request::parsed(&format!("GET / HTTP/1.1\r\n{headers}\r\n"));
         let host = |headers: &str| check_host(&ask(headers)).map_err(|answer| answer.status);
         assert_eq!(host("Host: localhost:1\r\n"), Ok(()));
         assert_eq!(host("Host: rebound.example:9469\r\n"), Err(Status::Forbidden));
         assert_eq!(host(""), Err(Status::BadRequest));
         assert_eq!(host("Host: localhost\r\nHost: x\r\n"), Err(Status::BadRequest));
+        let origin = |headers: &str| {
+            check_origin(&ask(&format!("Host: localhost:1\r\n{headers}"))).map_err(|answer| answer.status)
+        };
+        for fine in
+            ["", "Origin: http://localhost:1\r\n", "Sec-Fetch-Site: same-origin\r\n", "Sec-Fetch-Site: none\r\n"]
+        {
+            assert_eq!(origin(fine), Ok(()), "{fine}");
+        }
+        for foreign in [
+            "Origin: http://localhost:2\r\n",
+            "Origin: https://localhost:1\r\n",
+            "Origin: null\r\n",
+            "Origin: http://example.org\r\n",
+            "Sec-Fetch-Site: cross-site\r\n",
+            "Sec-Fetch-Site: same-site\r\n",
+        ] {
+            assert_eq!(origin(foreign), Err(Status::Forbidden), "{foreign}");
+        }
     }
 }
