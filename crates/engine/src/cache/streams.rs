@@ -18,18 +18,6 @@ const REMEMBERED_CACHES: u32 = 4;
 const MARKS: usize = 8;
 /// The most extents by which an access may come too late.
 const MOST_LATE: u32 = 4;
-/// This many extents are a region, and this many counters know in which regions streams are. The extents near an access are in two
-/// regions at most.
-const REGION: u32 = 128;
-const COUNTERS: usize = 4096;
-const _: () = assert!(MOST_PASSED + MOST_LATE < REGION);
-
-/// The counter of an extent's region.
-#[inline]
-fn counter(extent: u32) -> usize {
-    // Fibonacci hashing: the upper bits of the product.
-    ((extent / REGION).wrapping_mul(0x9e37_79b1) >> (u32::BITS - COUNTERS.ilog2())) as usize
-}
 
 /// The streams of one operation. The columns are separate, so that all streams are compared at once.
 #[derive(Clone, Debug)]
@@ -39,8 +27,6 @@ struct Table {
     /// Where in its extent the latest access ended.
     end: [u32; MOST_STREAMS],
     bytes: [u64; MOST_STREAMS],
-    /// How many streams are in the regions of each counter.
-    streams: [u8; COUNTERS],
     /// Streams that have gone on since the hand last passed, one bit each.
     used: u64,
     hand: usize,
@@ -48,34 +34,23 @@ struct Table {
 
 impl Table {
     fn new() -> Table {
-        let mut streams = [0; COUNTERS];
-        streams[counter(u32::MAX)] = MOST_STREAMS as u8;
         let [at, end] = [[u32::MAX; MOST_STREAMS], [0; MOST_STREAMS]];
-        Table { at, end, bytes: [0; MOST_STREAMS], streams, used: 0, hand: 0 }
+        Table { at, end, bytes: [0; MOST_STREAMS], used: 0, hand: 0 }
     }
 
     /// Notes where the latest access of a stream was.
     #[inline]
     fn is_at(&mut self, index: usize, place: Position) {
-        self.streams[counter(self.at[index])] -= 1;
-        self.streams[counter(place.extent)] += 1;
         (self.at[index], self.end[index]) = (place.extent, place.within + place.len);
     }
 
     /// The streams that have ended near this extent, one bit each.
-    #[inline]
     fn near(&self, extent: u32) -> u64 {
-        // Most misses are part of no stream.
-        let (first, last) = (extent.wrapping_sub(MOST_PASSED), extent.wrapping_add(MOST_LATE));
-        if self.streams[counter(first)] | self.streams[counter(last)] == 0 {
+        let is_near = |at: u32| extent.wrapping_add(MOST_LATE).wrapping_sub(at) <= MOST_LATE + MOST_PASSED;
+        // Most misses are part of no stream. Several comparisons are made at once.
+        if !self.at.iter().fold(false, |any, at| any | is_near(*at)) {
             return 0;
         }
-        self.near_in_region(extent)
-    }
-
-    #[inline(never)]
-    fn near_in_region(&self, extent: u32) -> u64 {
-        let is_near = |at: u32| extent.wrapping_add(MOST_LATE).wrapping_sub(at) <= MOST_LATE + MOST_PASSED;
         (0..).zip(&self.at).fold(0, |near, (index, at)| near | u64::from(is_near(*at)) << index)
     }
 
@@ -216,7 +191,6 @@ mod tests {
                 let unused = unused.fold(0, |unused, (index, _): (u32, u32)| unused | 1_u64 << index);
                 prop_assert_eq!(table.near(extent) & !unused, expected & !unused);
                 table.follow(place(extent, 0, EXTENT), |_| true);
-                prop_assert_eq!(table.streams.iter().map(|count| usize::from(*count)).sum::<usize>(), MOST_STREAMS);
             }
         }
     }
