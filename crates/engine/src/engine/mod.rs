@@ -14,7 +14,7 @@ use crate::{
     api::config::{Config, Placement, Tuning},
     api::error::{ConfigError, DeviceError, DriverError, FormatError, OpenError, TuningError},
     api::location::{Location, Source},
-    api::opened::{Formatting, Opened, Trust},
+    api::opened::{Formatting, Opened},
     api::stats::Stats,
     api::verification::Verification,
     api::warmth::Warmth,
@@ -114,7 +114,7 @@ impl Engine {
         storage: &mut dyn Storage,
         without: &[DeviceId],
     ) -> Result<(Engine, Opened), OpenError> {
-        let (drive, opened) = lifecycle::open(config, storage, Trust::None, without)?;
+        let (drive, opened) = lifecycle::open(config, storage, lifecycle::Opening::without(without))?;
         Ok((Engine { drive }, opened))
     }
 

@@ -24,13 +24,13 @@ use crate::{
     api::error::{ConfigError, DeviceError, OpenError},
     api::location::{Losses, MapRow},
     api::logging::LogPart,
-    api::opened::{Opened, Trust},
+    api::opened::Opened,
     api::resizing::Settled,
     cache::{CacheLayout, SavedUses, snapshots_on_device},
     lifecycle::any::with_drive,
     lifecycle::resize::in_force::sizes_in_force,
     lifecycle::sizes::{Laid, lay_out},
-    lifecycle::volume::open,
+    lifecycle::volume::{Opening, open},
     log::{LogDrive, LogReport},
 };
 
@@ -390,7 +390,7 @@ pub fn inspect(
             _ => {}
         }
     }
-    let opened = open(config, &mut Overlay::new(storage), Trust::None, without);
+    let opened = open(config, &mut Overlay::new(storage), Opening::without(without));
     let lost = match &opened {
         Ok((drive, _)) => with_drive!(drive, drive => drive.losses(MOST_LOST)),
         Err(_) => Losses::default(),

@@ -26,7 +26,7 @@ use crate::{
     lifecycle::replace::replaces_with_zeros,
     lifecycle::resize::in_force::sizes_in_force,
     lifecycle::superblocks::Superblocks,
-    lifecycle::volume::open_leaving,
+    lifecycle::volume::{Opening, open},
     placement::PlacementOps,
 };
 
@@ -97,7 +97,7 @@ pub(crate) fn open_again<P: PlacementOps>(
     let all = (0..config.devices.len() as u8).map(DeviceId);
     let is_without = |device: &DeviceId| [leaving, failed].contains(&Some(*device));
     let without: Vec<DeviceId> = all.filter(|device| gone >> device.index() & 1 == 1 || is_without(device)).collect();
-    let (drive, opened) = open_leaving(config, storage, &without, leaving)?;
+    let (drive, opened) = open(config, storage, Opening { leaving, ..Opening::without(&without) })?;
     Ok((rebuilt(drive, before), opened))
 }
 

@@ -27,7 +27,7 @@ pub use membership::Without;
 pub(crate) use membership::{can_evacuate, can_take_in, leaving_tuning, open_again};
 pub(crate) use readmit::can_take_back;
 pub(crate) use resize::{plan::largest, switch::resize_now};
-pub(crate) use volume::{format, open};
+pub(crate) use volume::{Opening, format, open};
 
 /// Volumes that are not open: they are inspected, repaired, detached, and get other devices.
 pub mod closed {

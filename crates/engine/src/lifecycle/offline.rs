@@ -14,7 +14,7 @@ use crate::{
     lifecycle::drive::Drive,
     lifecycle::inspect::Overlay,
     lifecycle::superblocks::mend_superblocks,
-    lifecycle::volume::{open, open_or_mend},
+    lifecycle::volume::{Opening, open},
     log::LogDrive,
     placement::PlacementOps,
 };
@@ -64,7 +64,8 @@ pub fn repair(
     without: &[DeviceId],
 ) -> Result<Opened, OpenError> {
     let mended = mend_superblocks(&config, storage, trust, without)?;
-    let (mut drive, mut opened) = open_or_mend(config, storage, trust, without, true)?;
+    let (mut drive, mut opened) =
+        open(config, storage, Opening { trust, names_damage: true, ..Opening::without(without) })?;
     opened.repaired += mended;
     let mut hand = Hand::default();
     // A device that fails is not given up: the operation fails, and can be run again.
@@ -113,7 +114,7 @@ pub fn detach(
     config.tuning.max_moves = moves_at_once(&config.placement);
     config.tuning.spin_down_after = Vec::new();
     let open_whole = |storage: &mut dyn Storage| {
-        let (drive, opened) = open(config.clone(), storage, Trust::None, devices)?;
+        let (drive, opened) = open(config.clone(), storage, Opening::without(devices))?;
         match opened.lost {
             _ if accept_loss => Ok(drive),
             extents if extents > 0 => Err(DetachError::Lost { extents }),

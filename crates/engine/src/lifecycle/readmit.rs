@@ -17,13 +17,13 @@ use crate::{
     api::command::DeviceId,
     api::config::Config,
     api::error::{OpenError, ReadmitError},
-    api::opened::{Opened, Trust},
+    api::opened::Opened,
     lifecycle::any::with_drive,
     lifecycle::drive::Drive,
     lifecycle::inspect::Overlay,
     lifecycle::resize::in_force::sizes_in_force,
     lifecycle::superblocks::Superblocks,
-    lifecycle::volume::open,
+    lifecycle::volume::{Opening, open},
     placement::PlacementOps,
 };
 
@@ -63,7 +63,7 @@ fn take_back(config: Config, storage: &mut dyn Storage, device: DeviceId) -> Res
     // If taking it back was interrupted, it has a map that is later than that commit, and begins to count anew.
     let commit = if own.generation == newest.seals[index] { newest.given_up.commit } else { 0 };
     let expected = GivenUp { commit, ..newest.given_up };
-    let (mut drive, opened) = open(config, storage, Trust::None, &also)?;
+    let (mut drive, opened) = open(config, storage, Opening::without(&also))?;
     with_drive!(&mut drive, drive => {
         let need = drive.device_bytes[index];
         if size < need {

@@ -19,11 +19,11 @@ use crate::{
     api::command::DeviceId,
     api::config::{Config, Placement},
     api::error::{OpenError, ReplaceError},
-    api::opened::{Opened, Trust},
+    api::opened::Opened,
     lifecycle::any::with_drive,
     lifecycle::drive::Drive,
     lifecycle::inspect::Overlay,
-    lifecycle::volume::open,
+    lifecycle::volume::{Opening, open},
     placement::PlacementOps,
 };
 
@@ -38,7 +38,7 @@ pub fn can_replace(
     device: DeviceId,
     accept_loss: bool,
 ) -> Result<Opened, ReplaceError> {
-    let (drive, opened) = open(config.clone(), &mut Overlay::new(storage), Trust::None, &[device])?;
+    let (drive, opened) = open(config.clone(), &mut Overlay::new(storage), Opening::without(&[device]))?;
     if accept_loss {
         return Ok(opened);
     }
@@ -82,7 +82,7 @@ pub fn replace(
     accept_loss: bool,
 ) -> Result<Opened, ReplaceError> {
     can_replace(&config, storage, device, accept_loss)?;
-    let (mut drive, opened) = open(config, storage, Trust::None, &[device])?;
+    let (mut drive, opened) = open(config, storage, Opening::without(&[device]))?;
     with_drive!(&mut drive, drive => drive.take_in(storage, device, opened))
 }
 

@@ -49,49 +49,35 @@ pub(crate) fn format(config: &Config, new: Formatting, storage: &mut dyn Storage
     with_drive!(&drive, drive => drive.format(new, storage))
 }
 
-/// Opens a volume, possibly without some of its devices, and begins a new generation. `trust` says which device is
-/// right if another program has written to one.
+/// How a volume is opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Opening<'a> {
+    /// Which device is right if another program has written to one.
+    pub(super) trust: Trust,
+    /// Devices that it is opened without.
+    pub(super) without: &'a [DeviceId],
+    /// The one of them that holds nothing which the others lack: their superblocks record that, and from then on the volume opens without
+    /// it by itself.
+    pub(super) leaving: Option<DeviceId>,
+    /// What is damaged in a log is named, where it would be refused.
+    pub(super) names_damage: bool,
+}
+
+impl<'a> Opening<'a> {
+    pub(crate) fn without(devices: &'a [DeviceId]) -> Opening<'a> {
+        Opening { without: devices, ..Opening::default() }
+    }
+}
+
+/// Opens a volume, and begins a new generation.
 pub(crate) fn open(
     config: Config,
     storage: &mut dyn Storage,
-    trust: Trust,
-    without: &[DeviceId],
-) -> Result<(AnyDrive, Opened), OpenError> {
-    open_or_mend(config, storage, trust, without, false)
-}
-
-/// The same without a device that holds nothing which the others lack, if `evacuating` names one: their superblocks record that, and
-/// from then on the volume opens without it by itself.
-pub(super) fn open_leaving(
-    config: Config,
-    storage: &mut dyn Storage,
-    without: &[DeviceId],
-    evacuating: Option<DeviceId>,
-) -> Result<(AnyDrive, Opened), OpenError> {
-    let mask = evacuating.map_or(0, |device| 1 << device.index());
-    open_with(config, storage, (Trust::None, without, mask), false)
-}
-
-/// The same; `names_damage`: what is damaged in a log is named, where it would be refused.
-pub(super) fn open_or_mend(
-    config: Config,
-    storage: &mut dyn Storage,
-    trust: Trust,
-    without: &[DeviceId],
-    names_damage: bool,
-) -> Result<(AnyDrive, Opened), OpenError> {
-    open_with(config, storage, (trust, without, 0), names_damage)
-}
-
-fn open_with(
-    config: Config,
-    storage: &mut dyn Storage,
-    (trust, without, evacuating): (Trust, &[DeviceId], u32),
-    names_damage: bool,
+    how: Opening<'_>,
 ) -> Result<(AnyDrive, Opened), OpenError> {
     let count = config.devices.len();
     let planned = sizes_in_force(&config, storage)?;
-    let without = &with_evacuated(&planned.devices, storage, without)[..];
+    let without = &with_evacuated(&planned.devices, storage, how.without)[..];
     let present: Vec<DeviceId> = devices(count).filter(|device| !without.contains(device)).collect();
     let found = Superblocks::read(&planned.devices, storage);
     let mut found = found.of(&present).map_err(|error| match lost_superblocks(&config, storage, without) {
@@ -111,7 +97,7 @@ fn open_with(
         || matches!(config.placement, Placement::Single { .. } | Placement::Linear { .. });
     found.retain(|_| may_be_resized);
     let mut drive = AnyDrive::new(config, Some(Settled::from(&newest.geometry)))?;
-    if let (AnyDrive::Log(drive), true) = (&mut drive, names_damage) {
+    if let (AnyDrive::Log(drive), true) = (&mut drive, how.names_damage) {
         drive.placed.name_damage();
     }
     let mut opened = with_drive!(&mut drive, drive => {
@@ -120,7 +106,7 @@ fn open_with(
             drive.volume_size = drive.volume_size.min(displaced.volume);
             drive.displaced = Some(displaced);
         }
-        drive.open_generation(storage, (trust, without, evacuating), (&blocks, &found), newest, None)
+        drive.open_generation(storage, Opening { without, ..how }, (&blocks, &found), newest, None)
     })?;
     opened.repaired += repaired;
     Ok((drive, opened))
@@ -321,7 +307,7 @@ impl<P: PlacementOps> Drive<P> {
     pub(super) fn open_generation(
         &mut self,
         storage: &mut dyn Storage,
-        (trust, without, evacuating): (Trust, &[DeviceId], u32),
+        Opening { trust, without, leaving, .. }: Opening<'_>,
         (blocks, alone): (&[Superblock], &[FoundSuperblock]),
         newest: Superblock,
         resized: Option<(DeviceId, Geometry)>,
@@ -342,9 +328,10 @@ impl<P: PlacementOps> Drive<P> {
         let unwritten_from = unwritten_from.map(|places| self.touched_after(places, resized));
         let mut opened =
             Opened { volume, generation, clean, notes: newest.notes.clone(), written_to, ..Opened::default() };
+        let leaving = leaving.map_or(0, |device| 1 << device.index());
         for device in devices(self.device_bytes.len()).filter(|device| without.contains(device)) {
             opened.gone |= 1 << device.index();
-            opened.evacuated = (newest.evacuated | evacuating) & opened.gone;
+            opened.evacuated = (newest.evacuated | leaving) & opened.gone;
             self.io.fence(device);
             if !self.placed.without(&self.io, device) {
                 return Err(OpenError::NothingLeft { device: device.index() });

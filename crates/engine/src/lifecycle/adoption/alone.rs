@@ -20,10 +20,9 @@ use crate::{
     api::command::DeviceId,
     api::config::{Config, Hybrid},
     api::error::OpenError,
-    api::opened::Trust,
     lifecycle::any::with_drive,
     lifecycle::inspect::Overlay,
-    lifecycle::volume::open,
+    lifecycle::volume::{Opening, open},
 };
 
 /// What is written as a whole or not at all.
@@ -90,7 +89,7 @@ fn restore(storage: &mut dyn Storage, record: &Record) -> Result<(), AdoptError>
 /// How much of the data only the fast device had.
 fn lost(config: &Config, displaced: Displaced, storage: &mut dyn Storage, fast: DeviceId) -> Result<Bytes, AdoptError> {
     let mut seen = Translated::new(storage, displaced);
-    let (drive, _) = open(config.clone(), &mut Overlay::new(&mut seen), Trust::None, &[fast])?;
+    let (drive, _) = open(config.clone(), &mut Overlay::new(&mut seen), Opening::without(&[fast]))?;
     Ok(with_drive!(&drive, drive => drive.losses(0).bytes))
 }
 

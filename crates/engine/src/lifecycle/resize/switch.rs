@@ -21,7 +21,7 @@ use crate::{
     api::command::DeviceId,
     api::config::Config,
     api::error::OpenError,
-    api::opened::{Opened, Trust},
+    api::opened::Opened,
     api::resizing::{ResizeEnd, Settled},
     cache::{CacheLayout, Reshape},
     lifecycle::{
@@ -29,7 +29,7 @@ use crate::{
         drive::Drive,
         membership::rebuilt,
         superblocks::Superblocks,
-        volume::{agree, open},
+        volume::{Opening, agree, open},
     },
     placement::PlacementOps,
 };
@@ -85,12 +85,12 @@ fn open_resized(
     let newest = blocks.iter().max_by_key(|block| block.age()).expect("a volume has devices").clone();
     if newest.geometry.devices == after.devices {
         // An earlier attempt has come so far.
-        let (drive, opened) = open(after, storage, Trust::None, &[])?;
+        let (drive, opened) = open(after, storage, Opening::default())?;
         return Ok((drive, opened, ResizeEnd::Resized));
     }
     let closed = |block: &Superblock| block.state == VolumeState::Clean && block.generation == newest.generation;
     if lost || !blocks.iter().all(closed) {
-        let (drive, opened) = open(before, storage, Trust::None, &[])?;
+        let (drive, opened) = open(before, storage, Opening::default())?;
         return Ok((drive, opened, ResizeEnd::NotClosed));
     }
     let newest = agree(&devices, &blocks, &before, None)?;
@@ -107,7 +107,7 @@ fn open_resized(
     }
     let (ended, volume) = (planned.devices[device.index()], newest.volume);
     let opened = with_drive!(&mut drive, drive => {
-        drive.open_generation(storage, (Trust::None, &[], 0), (&blocks, &[]), newest, Some((device, geometry)))?
+        drive.open_generation(storage, Opening::default(), (&blocks, &[]), newest, Some((device, geometry)))?
     });
     if let AnyDrive::Cache(drive) = &mut drive {
         drive.placed.move_room(storage, volume).map_err(|device| OpenError::Device { device: device.index() })?;
