@@ -30,6 +30,6 @@ impl<S: Step> Io<S> {
 
     /// The ids of all commands in flight.
     pub(crate) fn all_in_flight(&self) -> impl Iterator<Item = IoId> + '_ {
-        (0..self.commands.rows()).filter_map(|index| self.commands.id_at(index))
+        self.commands.ids()
     }
 }

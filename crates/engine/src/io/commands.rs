@@ -3,7 +3,10 @@
 
 use peryton_units::{Bytes, Nanos, Op};
 
-use crate::api::command::{Buffer, Cause, DeviceId, IoId};
+use crate::{
+    api::command::{Buffer, Cause, DeviceId, IoId},
+    io::slab::Slab,
+};
 
 /// What a placement needs to know when a command of its completes.
 pub(crate) trait Step: Copy + std::fmt::Debug + PartialEq {
@@ -86,92 +89,79 @@ impl<S> InFlight<S> {
 struct Row<S> {
     /// Counts how often the row was given out and taken back: odd while a command is in flight.
     generation: u32,
-    /// While the row is free: the index of the row that was freed before it.
-    next: u32,
     command: InFlight<S>,
 }
 
-/// Ends the list of free rows.
-const NONE: u32 = u32::MAX;
+impl<S> Row<S> {
+    fn is_in_use(&self) -> bool {
+        self.generation & 1 == 1
+    }
+}
 
 /// The commands in flight.
-pub(super) struct Table<S> {
-    rows: Vec<Row<S>>,
-    free: u32,
-    used: u32,
-}
+pub(super) struct Table<S>(Slab<Row<S>>);
 
 /// Neither free rows nor generations are part of the state: the crash simulation compares states by this text.
 impl<S: std::fmt::Debug> std::fmt::Debug for Table<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let rows = self.rows.iter().enumerate().filter(|(_, row)| row.generation & 1 == 1);
-        f.debug_map().entries(rows.map(|(index, row)| (index, &row.command))).finish()
+        f.debug_map().entries(self.in_use().map(|(index, row)| (index, &row.command))).finish()
     }
 }
 
 impl<S> Table<S> {
     pub(super) fn new() -> Table<S> {
-        Table { rows: Vec::new(), free: NONE, used: 0 }
+        Table(Slab::new())
     }
 
     pub(super) fn len(&self) -> usize {
-        self.used as usize
+        self.0.len()
     }
 
-    /// How many rows there are, free ones included.
-    pub(super) fn rows(&self) -> usize {
-        self.rows.len()
+    fn in_use(&self) -> impl Iterator<Item = (u32, &Row<S>)> {
+        self.0.all().filter(|(_, row)| row.is_in_use())
     }
 
-    /// Always inlined: a row that is built elsewhere and copied here would wait until all of it has reached the cache.
     #[inline(always)]
     pub(super) fn insert(&mut self, command: InFlight<S>) -> IoId {
-        self.used += 1;
-        let index = self.free;
-        if let Some(row) = self.rows.get_mut(index as usize) {
-            row.generation = row.generation.wrapping_add(1);
-            row.command = command;
-            self.free = row.next;
-            return IoId::of(index, row.generation);
-        }
-        let index = u32::try_from(self.rows.len()).ok().filter(|&index| index < NONE);
-        let index = index.expect("fewer than 2^32 - 1 commands are ever in flight at once");
-        self.rows.push(Row { generation: 1, next: NONE, command });
-        IoId::of(index, 1)
+        let generation = self.0.reused().map_or(1, |row| row.generation.wrapping_add(1));
+        IoId::of(self.0.insert(Row { generation, command }), generation)
     }
 
     /// Returns the command with this id if it is in flight. Only odd generations are valid.
     #[inline(always)]
     pub(super) fn get(&self, id: IoId) -> Option<&InFlight<S>> {
-        let row = self.rows.get(id.index())?;
+        let row = self.0.get(id.index())?;
         (row.generation == id.generation()).then_some(&row.command)
     }
 
     /// Frees the row of a command in flight; returns what it still holds. The row freed last is the first to be reused.
     #[inline(always)]
     pub(super) fn remove(&mut self, id: IoId) -> &InFlight<S> {
-        let row = &mut self.rows[id.index()];
+        let index = id.index() as u32;
+        let row = &mut self.0[index];
         debug_assert_eq!(row.generation, id.generation(), "{id:?} is not in flight");
         row.generation = row.generation.wrapping_add(1);
-        row.next = self.free;
-        self.free = id.index() as u32;
-        self.used -= 1;
-        &row.command
+        self.0.remove(index);
+        &self.0[index].command
     }
 
     /// The command with this id, which is in flight.
     pub(super) fn get_mut(&mut self, id: IoId) -> &mut InFlight<S> {
-        &mut self.rows[id.index()].command
+        &mut self.0[id.index() as u32].command
     }
 
     /// The commands in flight.
     pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut InFlight<S>> {
-        self.rows.iter_mut().filter(|row| row.generation & 1 == 1).map(|row| &mut row.command)
+        self.0.all_mut().filter(|row| row.is_in_use()).map(|row| &mut row.command)
     }
 
     /// Returns the id of the command in flight in this row.
     pub(super) fn id_at(&self, index: usize) -> Option<IoId> {
-        let generation = self.rows.get(index)?.generation;
-        (generation & 1 == 1).then_some(IoId::of(index as u32, generation))
+        self.0.get(index).filter(|row| row.is_in_use()).map(|row| IoId::of(index as u32, row.generation))
+    }
+
+    /// The ids of all commands in flight.
+    pub(super) fn ids(&self) -> impl Iterator<Item = IoId> {
+        self.in_use().map(|(index, row)| IoId::of(index, row.generation))
     }
 }

@@ -34,6 +34,10 @@ use requests::Requests;
 /// A device that would rest if nothing were overdue is looked at again after this long at the earliest.
 const OVERDUE_AGAIN: Nanos = Nanos::from_ms(100);
 
+/// The pause after a commit, a checkpoint or a superblock that could not be written. Host flushes wait through it; a device
+/// that keeps failing is fenced soon.
+const RETRY: Nanos = Nanos::from_ms(250);
+
 #[derive(Debug)]
 pub(crate) struct Io<S> {
     pub(crate) tuning: Tuning,
@@ -438,6 +442,13 @@ impl<S: Step> Io<S> {
     #[inline]
     pub(crate) fn due_in(&mut self, span: Nanos) {
         self.due(self.now.saturating_add(span));
+    }
+
+    /// When metadata that could not be written is written again. Asks to be called then.
+    #[cold]
+    pub(crate) fn retries_at(&mut self) -> Nanos {
+        self.due_in(RETRY);
+        self.now.saturating_add(RETRY)
     }
 
     pub(crate) fn deadline(&self) -> Nanos {

@@ -33,6 +33,18 @@ impl<T> Slab<T> {
         index
     }
 
+    /// What the row was that the next insertion reuses.
+    #[inline(always)]
+    pub(crate) fn reused(&self) -> Option<&T> {
+        self.get(self.free as usize)
+    }
+
+    /// The row with this index, if there ever was one.
+    #[inline(always)]
+    pub(crate) fn get(&self, index: usize) -> Option<&T> {
+        self.rows.get(index).map(|(row, _)| row)
+    }
+
     /// Takes a row for a value that the caller puts together in its place: a large one is not copied then. The row has the value of
     /// the row that was removed there, or the default.
     #[inline(always)]

@@ -7,10 +7,6 @@ use peryton_units::Nanos;
 
 use crate::io::{Call, Io, RequestIndex, Step};
 
-/// The pause after a failed commit or checkpoint. Host flushes wait through it; a device that keeps failing is fenced
-/// soon.
-const RETRY: Nanos = Nanos::from_ms(250);
-
 /// The changes that one commit makes durable.
 pub(crate) trait Batch: Default {
     /// Moves what came later to the end of this batch. `later` keeps its allocations.
@@ -106,8 +102,7 @@ impl<B: Batch> Group<B> {
     /// Starts the pause after a failure.
     #[cold]
     pub(crate) fn pause<S: Step>(&mut self, io: &mut Io<S>) {
-        self.retry_at = io.now.saturating_add(RETRY);
-        io.due(self.retry_at);
+        self.retry_at = io.retries_at();
     }
 
     /// Asks to be called again when the pause after a failure ends.

@@ -27,9 +27,6 @@ use crate::{
     placement::PlacementOps,
 };
 
-/// The pause before another attempt to write a superblock.
-const RETRY: Nanos = Nanos::from_ms(250);
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
     /// Commands under way are ending.
@@ -162,8 +159,7 @@ impl<P: PlacementOps> Drive<P> {
             Stage::Quiescing => {}
             _ if failed => {
                 fencing.stage = Stage::Writing;
-                fencing.retry_at = io.now.saturating_add(RETRY);
-                io.due(fencing.retry_at);
+                fencing.retry_at = io.retries_at();
             }
             Stage::Writing => {
                 let (device, _) = *fencing.left.last().expect("what was written is still on the list");

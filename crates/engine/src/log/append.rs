@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use peryton_format::{log::HEADER, log::header::IndexSpan};
 use peryton_units::Nanos;
 
-use crate::{log::direct::Piece, log::index::Pending};
+use crate::{io::slab::Slab, log::direct::Piece, log::index::Pending};
 
 /// The number of group buffers. A write that finds all of them in flight waits for one.
 pub(in crate::log) const BUFFERS: u32 = 8;
@@ -37,8 +37,7 @@ pub(in crate::log) struct Group {
 
 #[derive(Debug)]
 pub(in crate::log) struct Appends {
-    pub(in crate::log) groups: Vec<Group>,
-    pub(in crate::log) free: Vec<u32>,
+    pub(in crate::log) groups: Slab<Group>,
     pub(in crate::log) gathering: Option<u32>,
     /// The groups in flight, in the order in which they lie in the log.
     pub(in crate::log) flying: VecDeque<u32>,
@@ -50,8 +49,7 @@ pub(in crate::log) struct Appends {
 impl Appends {
     pub(in crate::log) fn new() -> Appends {
         Appends {
-            groups: Vec::new(),
-            free: Vec::new(),
+            groups: Slab::new(),
             gathering: None,
             flying: VecDeque::new(),
             buffers: (0..BUFFERS).rev().collect(),
@@ -72,15 +70,12 @@ impl Appends {
     /// Whether a group in flight or gathering overlaps the range.
     pub(in crate::log) fn overlaps(&self, from: u64, to: u64) -> bool {
         let groups = self.flying.iter().chain(&self.gathering);
-        groups.flat_map(|group| &self.groups[*group as usize].members).any(|member| member.piece.overlaps(from, to))
+        groups.flat_map(|group| &self.groups[*group].members).any(|member| member.piece.overlaps(from, to))
     }
 
     pub(in crate::log) fn take(&mut self, now: Nanos) -> u32 {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.groups.push(Group::default());
-            self.groups.len() as u32 - 1
-        });
-        let group = &mut self.groups[index as usize];
+        let index = self.groups.claim();
+        let group = &mut self.groups[index];
         let members = std::mem::take(&mut group.members);
         debug_assert!(members.is_empty());
         *group = Group { members, len: HEADER, since: now, ..Group::default() };
@@ -90,9 +85,9 @@ impl Appends {
     /// Frees a group whose members have been taken care of.
     pub(in crate::log) fn give_back(&mut self, index: u32, mut members: Vec<Member>) {
         members.clear();
-        let group = &mut self.groups[index as usize];
+        let group = &mut self.groups[index];
         group.members = members;
         self.buffers.extend(group.buffer.take());
-        self.free.push(index);
+        self.groups.remove(index);
     }
 }

@@ -60,7 +60,7 @@ impl LogDrive {
             within + piece.len <= limit && group.members.len() < MOST_MEMBERS
         };
         if let Some(index) = self.appends.gathering
-            && !fits(&self.appends.groups[index as usize])
+            && !fits(&self.appends.groups[index])
         {
             self.launch(io);
         }
@@ -69,12 +69,12 @@ impl LogDrive {
             None => {
                 let Some(buffer) = self.appends.buffers.pop() else { return false };
                 let index = self.appends.take(io.now);
-                self.appends.groups[index as usize].buffer = Some(buffer);
+                self.appends.groups[index].buffer = Some(buffer);
                 self.appends.gathering = Some(index);
                 index
             }
         };
-        let group = &mut self.appends.groups[index as usize];
+        let group = &mut self.appends.groups[index];
         let within = group.len.next_multiple_of(SECTOR) + padding;
         group.len = within + piece.len;
         group.members.push(Member { piece, within: within as u32 });
@@ -104,7 +104,7 @@ impl LogDrive {
             return self.goes_past(piece, Past::NoRoom);
         };
         let index = self.appends.take(io.now);
-        let group = &mut self.appends.groups[index as usize];
+        let group = &mut self.appends.groups[index];
         group.members.push(Member { piece, within: within as u32 });
         (group.at, group.sequence, group.len, group.pending) = (at, sequence, len, 2);
         self.appends.flying.push_back(index);
@@ -121,11 +121,11 @@ impl LogDrive {
     #[inline]
     fn launch(&mut self, io: &mut LogCall) {
         let Some(index) = self.appends.gathering.take() else { return };
-        let len = self.appends.groups[index as usize].len.next_multiple_of(HEADER);
+        let len = self.appends.groups[index].len.next_multiple_of(HEADER);
         let Some(Space { at, sequence }) = self.log.allocate(len) else {
             return self.members_go_past(index, Past::NoRoom);
         };
-        let group = &mut self.appends.groups[index as usize];
+        let group = &mut self.appends.groups[index];
         (group.at, group.sequence, group.len, group.pending) = (at, sequence, len, 1);
         let data: u64 = group.members.iter().map(|member| member.piece.len).sum();
         let buffer = Buffer::Move { index: group.buffer.expect("gathered in a buffer"), offset: Bytes::ZERO };
@@ -149,7 +149,7 @@ impl LogDrive {
     }
 
     fn members_go_past(&mut self, index: u32, why: Past) {
-        let members = std::mem::take(&mut self.appends.groups[index as usize].members);
+        let members = std::mem::take(&mut self.appends.groups[index].members);
         for member in &members {
             self.goes_past(member.piece, why);
         }
@@ -160,7 +160,7 @@ impl LogDrive {
 
     #[inline]
     pub(in crate::log) fn append_step(&mut self, io: &mut LogCall, index: u32, failed: bool) {
-        let group = &mut self.appends.groups[index as usize];
+        let group = &mut self.appends.groups[index];
         assert!(group.pending > 0, "an append completed twice");
         group.pending -= 1;
         group.failed |= failed;
@@ -168,7 +168,7 @@ impl LogDrive {
             return;
         }
         while let Some(front) = self.appends.flying.front().copied()
-            && self.appends.groups[front as usize].pending == 0
+            && self.appends.groups[front].pending == 0
         {
             self.appends.flying.pop_front();
             self.retire(io, front);
@@ -184,7 +184,7 @@ impl LogDrive {
 
     #[inline]
     fn retire(&mut self, io: &mut LogCall, index: u32) {
-        let group = &mut self.appends.groups[index as usize];
+        let group = &mut self.appends.groups[index];
         let (at, sequence, len, failed) = (group.at, group.sequence, group.len, group.failed);
         let of_index = group.index.take();
         let segment = self.log.segment_of(at);
@@ -205,7 +205,7 @@ impl LogDrive {
         if failed {
             return self.members_go_past(index, Past::Failed);
         }
-        let members = std::mem::take(&mut self.appends.groups[index as usize].members);
+        let members = std::mem::take(&mut self.appends.groups[index].members);
         if self.log.live == 0 {
             self.first_logged(io);
         }
@@ -231,7 +231,7 @@ impl LogDrive {
 
     pub(in crate::log) fn tick_appends(&mut self, io: &mut LogCall) {
         if let Some(index) = self.appends.gathering {
-            let due = self.appends.groups[index as usize].since.saturating_add(io.tuning.logging.gather_delay);
+            let due = self.appends.groups[index].since.saturating_add(io.tuning.logging.gather_delay);
             if due <= io.now {
                 self.launch(io);
             } else {
@@ -250,7 +250,7 @@ impl LogDrive {
     ) {
         let len = header::index_bytes(entries.len());
         let index = self.appends.take(io.now);
-        let group = &mut self.appends.groups[index as usize];
+        let group = &mut self.appends.groups[index];
         (group.at, group.sequence, group.len, group.pending) = (at, sequence, len, 1);
         group.index = Some((covered, entries));
         self.appends.flying.push_back(index);
@@ -263,7 +263,7 @@ impl LogDrive {
     pub(in crate::log) fn unretired(&self) -> (u64, u64) {
         match self.appends.flying.front() {
             Some(front) => {
-                let group = &self.appends.groups[*front as usize];
+                let group = &self.appends.groups[*front];
                 (group.sequence, group.at)
             }
             None => (self.log.next_sequence(), self.log.head_place()),
@@ -279,7 +279,7 @@ impl LogDrive {
         into: &mut [u8],
         buffers: Option<&dyn Buffers>,
     ) {
-        let group = &self.appends.groups[group as usize];
+        let group = &self.appends.groups[group];
         let member = |member: &Member| {
             let Member { piece, within } = *member;
             let buffers = buffers.expect("the header of data is encoded with the data at hand: use encode_with");

@@ -12,7 +12,7 @@ impl LogDrive {
     /// How long ago the oldest append that is under way began to gather.
     #[inline]
     fn behind(&self, now: Nanos) -> Nanos {
-        let oldest = self.appends.flying.front().map(|group| self.appends.groups[*group as usize].since);
+        let oldest = self.appends.flying.front().map(|group| self.appends.groups[*group].since);
         oldest.map_or(Nanos::ZERO, |since| now.saturating_sub(since))
     }
 

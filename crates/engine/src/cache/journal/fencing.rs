@@ -62,8 +62,7 @@ impl MapJournal {
         self.group.wanted = false;
         let mut all = std::mem::take(&mut self.group.gathering);
         all.append(&mut self.awaiting_slow_flush);
-        self.latest.clear();
-        self.place_after_slow_flush.clear();
+        self.awaiting.clear();
         let nothing = all.freed.is_empty() && all.waiters.is_empty();
         (!nothing).then_some(all)
     }

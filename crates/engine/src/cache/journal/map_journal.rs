@@ -72,6 +72,15 @@ impl Durable {
     }
 }
 
+/// What is known of an extent with updates that wait for a flush of the slow device.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cache) struct Awaiting {
+    /// The number of its latest update of either kind: an update must not be committed after a later one that replaced it.
+    latest: u64,
+    /// Where it was after the latest of those that wait.
+    place: Option<Place>,
+}
+
 #[derive(Debug)]
 pub(crate) struct MapJournal {
     pub(in crate::cache) group: Group<MapBatch>,
@@ -88,11 +97,8 @@ pub(crate) struct MapJournal {
     /// Updates which say that the slow device has data that the fast device had. They wait until the slow device is
     /// flushed. A host flush alone does not flush it for them, because the fast device keeps the data until then.
     pub(in crate::cache) awaiting_slow_flush: MapBatch,
-    /// For each extent in `awaiting_slow_flush`, the number of its latest update of either kind: an update must not be
-    /// committed after a later one that replaced it.
-    pub(in crate::cache) latest: FxHashMap<u32, u64>,
-    /// For each update in `awaiting_slow_flush`, where the extent was after it, if places have masks.
-    pub(in crate::cache) place_after_slow_flush: FxHashMap<u32, Option<Place>>,
+    /// The extents in `awaiting_slow_flush`.
+    pub(in crate::cache) awaiting: FxHashMap<u32, Awaiting>,
     /// Extents whose update in `awaiting_slow_flush` was replaced during the flush of the slow device that it needed. The newer
     /// update does not say that the slow device has their data. Places have masks, so the map may still say that some blocks
     /// are at the origin.
@@ -161,8 +167,7 @@ impl MapJournal {
             entries,
             durable: None,
             awaiting_slow_flush: MapBatch::default(),
-            latest: FxHashMap::default(),
-            place_after_slow_flush: FxHashMap::default(),
+            awaiting: FxHashMap::default(),
             superseded_in_flush: Vec::new(),
             to: [true; 2],
             postflush_slow: true,
@@ -248,16 +253,13 @@ impl MapJournal {
         self.sequence += 1;
         let update = Update { record: MapRecord { extent, entry, masks }, sequence: self.sequence };
         let batch = if awaiting_slow_flush {
-            self.latest.insert(extent, self.sequence);
-            if self.layout.masks > 0 {
-                self.place_after_slow_flush.insert(extent, entry.place());
-            }
+            self.awaiting.insert(extent, Awaiting { latest: self.sequence, place: entry.place() });
             &mut self.awaiting_slow_flush
         } else {
-            if !self.latest.is_empty()
-                && let Some(latest) = self.latest.get_mut(&extent)
+            if !self.awaiting.is_empty()
+                && let Some(awaiting) = self.awaiting.get_mut(&extent)
             {
-                *latest = self.sequence;
+                awaiting.latest = self.sequence;
             }
             &mut self.group.gathering
         };
@@ -275,9 +277,9 @@ impl MapJournal {
         batch.freed.push(freed);
     }
 
-    /// Where the extent was after its update in `awaiting_slow_flush`; `None` if it has none there (caching).
+    /// Where the extent was after its update in `awaiting_slow_flush`; `None` if it has none there.
     pub(in crate::cache) fn place_that_awaits(&self, extent: u32) -> Option<Option<Place>> {
-        self.place_after_slow_flush.get(&extent).copied()
+        self.awaiting.get(&extent).map(|awaiting| awaiting.place)
     }
 
     /// Makes the next commit include the updates in `awaiting_slow_flush`.
@@ -348,10 +350,10 @@ impl MapJournal {
         if mutation::is(Mutation::KeepOvertaken) {
             return;
         }
-        let (latest, superseded_in_flush, masks) = (&self.latest, &mut self.superseded_in_flush, self.layout.masks > 0);
+        let MapJournal { awaiting, superseded_in_flush, layout, .. } = self;
         self.awaiting_slow_flush.updates.retain(|update| {
-            let stays = latest.get(&update.record.extent) == Some(&update.sequence);
-            if !stays && masks {
+            let stays = awaiting.get(&update.record.extent).is_some_and(|awaiting| awaiting.latest == update.sequence);
+            if !stays && layout.masks > 0 {
                 superseded_in_flush.push(update.record.extent);
             }
             stays
@@ -519,8 +521,7 @@ impl Commits for MapJournal {
         let preflush_slow = preflush == Preflush::Both;
         if preflush != Preflush::Fast || mutation::is(Mutation::CommitWithoutSlowFlush) {
             self.drop_superseded();
-            self.latest.clear();
-            self.place_after_slow_flush.clear();
+            self.awaiting.clear();
             journal::Batch::append(&mut self.group.committing, &mut self.awaiting_slow_flush);
             (self.must_flush_slow, self.slow_was_flushed) = (false, false);
         }

@@ -102,8 +102,8 @@ impl<P: PlacementOps> Drive<P> {
         if let Some(resizing) = &self.resizing {
             return Err(ResizeError::Busy { device: resizing.plan.device.index() });
         }
-        if let Some(device) = self.replaced_device() {
-            return Err(ResizeError::Replacing { device });
+        if let Some(replaced) = self.replaced_now() {
+            return Err(ResizeError::Replacing { device: replaced.index() });
         }
         if self.displaced.is_some() {
             return Err(ResizeError::Adopted);

@@ -202,8 +202,8 @@ impl<P: PlacementOps> Drive<P> {
         let Some(identity) = self.identity.as_ref().filter(|_| device < devices) else {
             return Err(SuccessionError::Unknown { device });
         };
-        if let Some(successor) = &self.successor {
-            return Err(SuccessionError::Busy { device: successor.plan.device.index() });
+        if let Some(replaced) = self.replaced_now() {
+            return Err(SuccessionError::Busy { device: replaced.index() });
         }
         if self.resizing.is_some() {
             return Err(SuccessionError::Resizing);
@@ -288,11 +288,6 @@ impl<P: PlacementOps> Drive<P> {
         self.name_successor();
         self.go_on_replacing(out);
         Ok(())
-    }
-
-    /// The device that is being replaced.
-    pub(crate) fn replaced_device(&self) -> Option<usize> {
-        self.successor.as_ref().map(|successor| successor.plan.device.index())
     }
 
     /// See [`Engine::stop_replacing`](crate::Engine::stop_replacing).

@@ -22,9 +22,6 @@ use crate::{
     placement::PlacementOps,
 };
 
-/// The pause before another attempt to write a superblock.
-const RETRY: Nanos = Nanos::from_ms(250);
-
 /// After this many failures in a row of a device that has to record the succession, the old device stays in charge.
 const MOST_REFUSALS: u32 = 3;
 
@@ -283,7 +280,7 @@ impl<P: PlacementOps> Drive<P> {
                 successor.acts.push(Act::Write { device, at, content });
             }
             successor.refusals += 1;
-            successor.retry_at = io.now.saturating_add(RETRY);
+            successor.retry_at = io.retries_at();
         }
     }
 
