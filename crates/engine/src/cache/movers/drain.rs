@@ -29,8 +29,7 @@ impl CacheDrive {
     pub(in crate::cache) fn superseded(&mut self, io: &mut CacheCall, index: u32, failed: bool) {
         let extent = self.moves[index].extent;
         if !failed {
-            self.map.set_clean(extent).and(self.map.set_lost(extent, false)).needs_no_record(NoRecord::GivenUpNext);
-            self.drop_copy(io, extent, Release::Detached, false);
+            self.drop_stale(io, extent);
         } else if !mutation::is(Mutation::KeepCleanPastFailure) {
             // Blocks that are not dirty may differ from their origin now, so they are dropped.
             self.drop_blocks(io, extent, u16::MAX);
@@ -56,6 +55,8 @@ impl CacheDrive {
         if !failed || !keeps {
             self.map.set_clean(extent).and(self.map.set_lost(extent, false)).needs_no_record(NoRecord::GivenUpNext);
             self.drop_clean(io, extent, Release::Discarded);
+            // What the copy had is older than what was read at the origin since.
+            self.map.entry_mut(extent).set_outdated(true);
         } else {
             // Blocks that are not dirty may differ from their origin now, so they are dropped.
             self.drop_blocks(io, extent, u16::MAX);
