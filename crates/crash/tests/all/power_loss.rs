@@ -121,6 +121,7 @@ fn seeds_that_failed_once_with_parts_pass() {
         ("parts", 55_000_000_179),
         ("parts-returning", 62_000_000_647),
         ("parts", 66_000_000_426),
+        ("parts", 5_750_387),
     ] {
         run(seed, &Scenario::named(scenario).unwrap().options).unwrap();
     }
