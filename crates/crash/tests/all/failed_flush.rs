@@ -441,6 +441,44 @@ fn what_a_fill_had_written_before_a_failed_flush_is_not_called_valid() {
     assert_eq!(blocks, [7, 7, 7, 9, 7, 7, 7, 8]);
 }
 
+/// Tiering promotes an extent whose last write the slow device loses with a failed flush. The buffer of the promotion still has that
+/// write, and a read that was served from it said so, though a later flush succeeded without it.
+#[test]
+fn what_a_promotion_has_read_before_a_failed_flush_is_not_read_from_its_buffer() {
+    let config = config(Placement::Tiering(pair()), WritePolicy::Back);
+    let mut machine = open(&config, formatted(&config)).unwrap();
+    let patient = Tuning { promotion_threshold: 1000, ..config.tuning.clone() };
+    assert!(machine.driver.retune(patient));
+    let whole = EXTENT.0 as usize;
+    for extent in 0..17 {
+        machine.request(Op::Write, extent * EXTENT.0, vec![1; whole]);
+    }
+    // The last one is on the slow device, and there is room on the fast one.
+    machine.request(Op::Discard, 0, vec![0; whole]);
+    assert_eq!((flush(&mut machine), flush(&mut machine)), (Ok(()), Ok(())));
+    let at = 16 * EXTENT.0;
+    machine.request(Op::Write, at, vec![2; whole]);
+    assert!(machine.driver.retune(config.tuning.clone()));
+    let comes = |command: &Command| matches!(command, Command::Write { cause: Cause::Promotion, .. });
+    machine.ask(Op::Read, at, vec![0; whole]);
+    machine.carry_out_but(comes, None);
+    assert!(machine.pending.iter().any(|pending| comes(&pending.command)), "the extent is being promoted");
+    machine.ask(Op::Flush, 0, Vec::new());
+    assert!(machine.carry_out_but(comes, Some(SLOW)), "nothing was flushed: the test tests nothing");
+    let read = machine.ask(Op::Read, at, vec![0; whole]);
+    machine.carry_out_but(comes, None);
+    assert!(machine.driver.answered.iter().all(|(id, ..)| *id != read), "it is read from the buffer");
+    machine.carry_out_all();
+    assert_eq!(result_of(&mut machine, read), Ok(()));
+    let _ = flush(&mut machine);
+    assert_eq!(flush(&mut machine), Ok(()));
+    let found = machine.request(Op::Read, at, vec![0; whole]);
+    assert!(found == [1; 4096] || found == [2; 4096], "{:?}", &found[..4]);
+    machine.driver.disks.lose_everything();
+    let mut again = open(&config, machine.driver.disks).unwrap();
+    assert_eq!(again.request(Op::Read, at, vec![0; whole]), found);
+}
+
 /// A write waited until its extent was not read any more, to drop the copy and go home alone. The flush of the fast device failed
 /// meanwhile, and the extent was the last in doubt: dropping its copy settled that, and no code told the commits, which waited for ever.
 #[test]

@@ -140,12 +140,10 @@ impl CacheDrive {
         let mut extents = self.journal.flush_failed(slow);
         io.in_doubt = true;
         self.doubts.notify_host |= io.take_host_doubt(device);
-        if self.mode == Mode::Caching {
-            self.moves_in_doubt(device, &mut extents);
-            // Copies whose origin is gone stay.
-            if !self.gone.slow {
-                self.copies_in_doubt(io, device, &mut extents);
-            }
+        self.moves_in_doubt(device, &mut extents);
+        // Copies whose origin is gone stay.
+        if self.mode == Mode::Caching && !self.gone.slow {
+            self.copies_in_doubt(io, device, &mut extents);
         }
         if self.journal.durable.is_none() {
             // A simulated drive has no durable map to return to.
@@ -185,6 +183,7 @@ impl CacheDrive {
             // A write past the copy is already on the slow device, and the copy is about to be dropped.
             Kind::Drain(Drained::Stale) => device == self.layout.slow,
             Kind::WriteBack | Kind::Eviction => true,
+            Kind::Demotion => device == self.layout.fast,
             _ => false,
         };
         let under_way = self
@@ -223,6 +222,7 @@ impl CacheDrive {
             Kind::Eviction | Kind::WriteBack => row.is_void = true,
             // The data that the move reads are discarded, and no request is served from its buffer.
             Kind::Promotion | Kind::Fill if matches!(row.phase, Phase::Reading | Phase::Draining) => row.failed = true,
+            Kind::Demotion => row.accessed = true,
             Kind::Drain(Drained::Revert) => return,
             _ => {}
         }
