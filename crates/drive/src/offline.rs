@@ -77,7 +77,9 @@ impl OfDevices for DetachError {
         match self {
             DetachError::Open(error) => error.is_of_a_device(),
             DetachError::Device | DetachError::Dirty { .. } => true,
-            DetachError::Divided | DetachError::Lost { .. } | DetachError::LossUnknown => false,
+            DetachError::Divided | DetachError::Alone { .. } | DetachError::Lost { .. } | DetachError::LossUnknown => {
+                false
+            }
         }
     }
 }

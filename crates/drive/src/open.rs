@@ -372,7 +372,18 @@ impl Device {
         opening: Opening,
         without: &[DeviceId],
     ) -> Result<Vec<Option<Device>>, DeviceOpenError> {
-        let mut open: Vec<Option<Device>> = Vec::new();
+        let mut open = Vec::new();
+        let opened = Device::open_each(devices, opening, without, &mut open);
+        opened.inspect_err(|_| open.iter().flatten().for_each(Device::remove_new))?;
+        Ok(open)
+    }
+
+    fn open_each(
+        devices: &[DevicePath],
+        opening: Opening,
+        without: &[DeviceId],
+        open: &mut Vec<Option<Device>>,
+    ) -> Result<(), DeviceOpenError> {
         for (index, at) in devices.iter().enumerate() {
             if without.iter().any(|device| device.index() == index) {
                 open.push(None);
@@ -387,12 +398,12 @@ impl Device {
                     at.name
                 )));
             }
-            open.push(Device::open(at, opening).inspect_err(|_| open.iter().flatten().for_each(Device::remove_new))?);
+            open.push(Device::open(at, opening)?);
         }
         let mut seen: Vec<(u64, u64)> = open.iter().flatten().map(|device| device.identity).collect();
         seen.sort_unstable();
         debug_assert!(seen.windows(2).all(|pair| pair[0] != pair[1]), "one device, open twice");
-        Ok(open)
+        Ok(())
     }
 }
 

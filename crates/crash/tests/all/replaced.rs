@@ -99,12 +99,23 @@ fn a_primary_does_not_leave_its_log_behind_unasked() {
     assert_eq!(leave(true), Ok(PRIMARY));
 }
 
+/// The fear: a device that is there and whole is given up, because an export without it had to fail.
+#[test]
+fn the_device_that_is_to_stand_alone_cannot_be_left_out() {
+    let (config, mut disks, model) = logged();
+    let forgone = Forgone { devices: &[PRIMARY], accept_loss: true };
+    let left = closed::detach(config.clone(), &mut disks, forgone, &mut |_| {});
+    assert_eq!(left, Err(DetachError::Alone { device: PRIMARY.index() }));
+    check_all(&mut open(&config, disks).unwrap(), &model);
+}
+
 #[test]
 fn a_replaced_primary_has_what_the_log_has_and_zeros() {
     let (config, mut disks, model) = logged();
     empty(&config, PRIMARY, &mut disks);
-    let (engine, _) = Engine::open_without(config.clone(), &mut disks.clone(), &[PRIMARY]).unwrap();
+    let (engine, opened) = Engine::open_without(config.clone(), &mut disks.clone(), &[PRIMARY]).unwrap();
     let losses = engine.losses(usize::MAX);
+    assert!(opened.lost >= losses.bytes.0 / 4096, "{} of {}", opened.lost, losses.bytes);
     assert!(losses.bytes > Bytes::ZERO && losses.bytes < engine.volume_size());
     let mut expected = model;
     for range in &losses.ranges {

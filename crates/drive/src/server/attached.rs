@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use peryton_engine::DeviceId;
+use peryton_engine::{DeviceId, Overlay, Placement, ReadmitError, closed};
 use peryton_units::Bytes;
 use serde_json::Value;
 
@@ -19,6 +19,7 @@ use crate::{
     notify::Notifier,
     open::{Device, DevicePath, Opening, Rights, refuse_used, same_file},
     own_sizes,
+    storage::Files,
 };
 
 /// The interval at which the end of a change is looked for.
@@ -96,13 +97,26 @@ impl Handle {
                 path.display()
             ));
         };
+        let id = DeviceId(index as u8);
+        let (mut devices, config) =
+            self.try_ask(|server| Ok((server.about.devices.clone(), server.volume.engine().config())))?;
+        if matches!(config.placement, Placement::Logging(_)) {
+            // What is known of its loss would not be known any more once the volume was closed.
+            devices[index] = Some(device.clone());
+            let mut files = Files::new(&devices).map_err(|error| error.to_string())?;
+            if let Err(error @ ReadmitError::LogIsNewer { .. }) =
+                closed::readmit(config, &mut Overlay::new(&mut files), id)
+            {
+                return self.try_ask(move |server| Err(server.about.named(&error.to_string())));
+            }
+        }
         let check = move |server: &mut Server| {
             let faults = server.volume.backend.faults().rules();
             if faults.iter().any(|fault| usize::from(fault.device) == index) {
                 let name = &server.about.names[index];
                 return Err(format!("a drill is in force for '{name}', which would fail again: end it first (heal)"));
             }
-            let checked = server.volume.engine().can_take_back(&says, DeviceId(index as u8));
+            let checked = server.volume.engine().can_take_back(&says, id);
             checked.map_err(|error| server.about.named(&error.to_string()))?;
             server.begin_to_take_in(index, Aim::Return(device), update_design)
         };

@@ -169,6 +169,14 @@ pub enum DetachError {
     /// No device has room for all data.
     #[error("the data of this placement is divided between its devices, so that none can stand alone: copy the volume")]
     Divided,
+    /// The device that is to have all data is left out.
+    #[error(
+        "device {device} is the one that stands alone afterwards, and is to be left out: attach it, and do not leave it out"
+    )]
+    Alone {
+        /// The device that is to stand alone.
+        device: usize,
+    },
     /// Some data is lost.
     #[error(
         "{extents} extents are lost, with a device that is not there or in earlier failures: attach that, overwrite or discard them, or accept it (--accept-loss)"

@@ -7,7 +7,7 @@ use peryton_units::{Bytes, Nanos};
 use super::Engine;
 use crate::{
     api::command::{Commands, DeviceId},
-    api::config::Tuning,
+    api::config::{Config, Tuning},
     api::error::{OpenError, ReadmitError, ReplaceError},
     api::evacuation::EvacuationError,
     api::excuses::Excuses,
@@ -88,6 +88,11 @@ impl Engine {
     /// It is not the one that was given up, or holds what the volume does not know.
     pub fn can_take_back(&self, says: &Superblock, device: DeviceId) -> Result<(), ReadmitError> {
         drive!(self, drive => lifecycle::can_take_back(drive, says, device))
+    }
+
+    /// The volume as it is now, for [`closed`](crate::closed).
+    pub fn config(&self) -> Config {
+        drive!(self, drive => drive.config())
     }
 
     /// Takes a device back ([`closed::readmit`](crate::closed::readmit)) that was given up by this volume, which was closed; [`Engine::open_again`] follows in any

@@ -111,6 +111,9 @@ pub fn detach(
     left: &mut dyn FnMut(u64),
 ) -> Result<Detached, DetachError> {
     let device = config.placement.stands_alone().ok_or(DetachError::Divided)?;
+    if devices.contains(&device) {
+        return Err(DetachError::Alone { device: device.index() });
+    }
     config.tuning.max_moves = moves_at_once(&config.placement);
     config.tuning.spin_down_after = Vec::new();
     let open_whole = |storage: &mut dyn Storage| {

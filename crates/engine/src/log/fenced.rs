@@ -88,7 +88,7 @@ impl LogDrive {
         parts
     }
 
-    fn each_lost(&self, mut lost: impl FnMut(u64, u64)) {
+    pub(in crate::log) fn each_lost(&self, mut lost: impl FnMut(u64, u64)) {
         if !self.gone.log && !self.primaries.any_gone() {
             return self.walk_damaged(lost);
         }

@@ -125,7 +125,7 @@ impl LogDrive {
         opened.repaired += recorded.damaged_blocks;
         opened.mapped = self.log.live.div_ceil(self.block);
         opened.dirty = opened.mapped;
-        self.walk_damaged(|from, to| opened.lost += (to - from).div_ceil(self.block));
+        self.each_lost(|from, to| opened.lost += (to - from).div_ceil(self.block));
         for (segment, _) in &in_use {
             let listed = recorded.listed.contains_key(segment);
             self.log.segments[*segment as usize].left_over = listed;

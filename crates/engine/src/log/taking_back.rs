@@ -33,7 +33,11 @@ impl LogDrive {
         let index = device.index();
         if self.primaries.has(device) {
             let may_return = returnable >> index & 1 == 1 && !self.gone.log;
-            return if may_return { Ok(0) } else { Err(ReadmitError::PrimaryOfLog { device: index }) };
+            return if may_return {
+                Ok(self.lost_with(device))
+            } else {
+                Err(ReadmitError::PrimaryOfLog { device: index })
+            };
         }
         let mut back = LogDrive::new(self.layout);
         // Data that is damaged is data that the primary lacks.
@@ -49,6 +53,18 @@ impl LogDrive {
         back.log.restore(&[], next_sequence);
         back.record_anew(storage, volume, &recorded, (next_sequence, NOWHERE), &[])?;
         Ok(0)
+    }
+
+    /// The blocks that only this primary has.
+    fn lost_with(&self, device: DeviceId) -> u64 {
+        let mut blocks = 0;
+        for primary in self.primaries.iter().filter(|primary| primary.device == device) {
+            self.map.walk_all(self.size, |from, to, place| {
+                let (low, high) = (from.max(primary.from), to.min(primary.to));
+                blocks += if place.is_none() { high.saturating_sub(low).div_ceil(self.block) } else { 0 };
+            });
+        }
+        blocks
     }
 
     /// How many bytes of the volume the log has otherwise than the primary; `None` if that cannot be read.

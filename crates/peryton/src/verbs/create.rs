@@ -149,6 +149,10 @@ fn format_new(path: &Path, new: &Written, force: bool) -> Result<(VolumeSpec, Ma
     let failed = |error: io::Error| Failure::writing(&path.display().to_string(), &error);
     let near = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let spec = new.in_place(path)?.spec_to_serve()?;
+    let absolute = |path: &Path| std::path::absolute(path).ok();
+    if let Some(at) = spec.devices.iter().find(|at| absolute(&at.path) == absolute(path)) {
+        return Err(Failure::bad_input(format!("{at} is the design as well: give the design another name")));
+    }
     // The file is there before anything is formatted, because there may be no room for it. It replaces another one only when the
     // volume is made.
     let mut partial = OsString::from(path);

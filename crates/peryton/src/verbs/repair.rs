@@ -42,6 +42,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Who::Slow => Trust::Slow,
         Who::AsItIs => Trust::AsItIs,
     };
+    if trust == Trust::Slow
+        && peryton_drive::inspect(&spec, false, &args.without).is_ok_and(|found| found.opened.is_ok())
+    {
+        return Err(Failure::bad_input(
+            "the devices do not contradict each other, and --trust slow gives up all that only the fast one has: repair without it",
+        ));
+    }
     let opened = peryton_drive::repair(&spec, trust, &args.without).map_err(Failure::failed)?;
     let before = Condition::of_opened(&opened);
     let after = before.repaired();

@@ -49,6 +49,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 /// Waits until everything is written back that was dirty when that was asked for, and returns the state of cleaning then.
 pub fn wait(volume: &Served, mut state: Value) -> Result<Value, Failure> {
     let first = state["dirty_bytes"].as_u64().unwrap_or(0);
+    let lost = || -> Result<u64, Failure> {
+        Ok(volume.value(&Ask::Status {}, "status")?["lost"]["bytes"].as_u64().unwrap_or(0))
+    };
+    let before = lost()?;
     let bar = terminal::bar(first);
     let style = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} written back, {eta} left");
     bar.set_style(style.expect("the template is a constant"));
@@ -58,5 +62,11 @@ pub fn wait(volume: &Served, mut state: Value) -> Result<Value, Failure> {
         bar.set_position(first.saturating_sub(state["dirty_bytes"].as_u64().unwrap_or(0)));
     }
     bar.finish_and_clear();
-    Ok(state)
+    match lost()?.saturating_sub(before) {
+        0 => Ok(state),
+        bytes => Err(Failure::lost(format!(
+            "{} are lost with a device that was given up meanwhile: peryton status says where",
+            Bytes(bytes)
+        ))),
+    }
 }
