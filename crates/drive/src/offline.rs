@@ -353,8 +353,10 @@ pub fn detach(
         };
         Alone { detached, given_back: true, resumed: back.resumed }
     } else {
-        let detached = closed::detach(spec.config.clone(), &mut files, forgone, left)
-            .map_err(|error| OfflineError::Refused(in_words(spec, files.failed(), &error)))?;
+        let detached = closed::detach(spec.config.clone(), &mut files, forgone, left).map_err(|error| match error {
+            DetachError::Alone { .. } => OfflineError::Needed(spec.with_names(error)),
+            error => OfflineError::Refused(in_words(spec, files.failed(), &error)),
+        })?;
         Alone { detached, given_back: false, resumed: false }
     };
     files.forget_memory();
