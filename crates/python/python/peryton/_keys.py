@@ -55,8 +55,8 @@ class DevicesKeys(TypedDict, total=False):
     """Spare devices, which are bought but not attached. Unit: devices. Default: 0."""
     size: int | str
     """How much of the device, or of the array, the volume uses. Without it a simulation uses the profile's
-    capacity, and `create` the whole file or block device at `path`; a volume keeps the sizes that it was
-    formatted with. Default: all of it, or what volume.size leaves for it."""
+    capacity, and `create` the whole file or block device at `path`; a volume keeps its sizes until `resize`
+    changes them. Default: all of it, or what volume.size leaves for it."""
     path: str
     """The block device or file, relative to the design file. Needed by a drive in service, ignored by
     simulations. Default: none."""
