@@ -21,6 +21,10 @@ pub(crate) struct Faults {
     pub(crate) flush_fails_one_in: u32,
     /// Whether failing flushes are the only fault of this run.
     pub(crate) flushes_only: bool,
+    /// In one step of this many a device begins to lack space; 0 for none.
+    pub(crate) full_one_in: u32,
+    /// The device that lacks space: each write to it fails.
+    pub(crate) full: Option<DeviceId>,
     /// Whether devices have a cause in common, such as a controller: after a flush of one has failed, the next one of another fails
     /// in half of the cases.
     pub(crate) flushes_fail_together: bool,
@@ -61,6 +65,11 @@ impl Faults {
             let none = Faults::new(kind, false, None, rng);
             return Faults { active: true, host_write_fails_one_in, ..none };
         }
+        if only == Some(Failing::Space) && active {
+            let full_one_in = [30, 100, 300][rng.random_range(0..3)];
+            let none = Faults::new(kind, false, None, rng);
+            return Faults { active: true, full_one_in, ..none };
+        }
         if is(Failing::Flushes, 0.4, rng) {
             let flush_fails_one_in = [5, 10, 20, 60][rng.random_range(0..4)];
             let flushes_fail_together = rng.random_bool(0.5);
@@ -74,6 +83,8 @@ impl Faults {
             flushes_only: false,
             flushes_fail_together: false,
             last_failed: None,
+            full_one_in: 0,
+            full: None,
             host_write_fails_one_in: 0,
             flush_fails_one_in: pick([0, 0, 20, 60]),
             active,
@@ -94,7 +105,7 @@ impl Faults {
 
     /// Whether the run has any fault other than the death of a device.
     pub(crate) fn fails_at_all(&self) -> bool {
-        let writes = self.fail_one_in > 0 || self.host_write_fails_one_in > 0;
+        let writes = self.fail_one_in > 0 || self.host_write_fails_one_in > 0 || self.full_one_in > 0;
         writes || self.flush_fails_one_in > 0 || self.bad_one_in > 0 || self.rots || self.log_rots
     }
 
@@ -105,6 +116,11 @@ impl Faults {
             return false;
         }
         if fails(self.fail_one_in, rng) {
+            return true;
+        }
+        if let Command::Write { device, .. } | Command::Zero { device, .. } = command
+            && self.full == Some(*device)
+        {
             return true;
         }
         if matches!(command, Command::Write { cause: Cause::Host, .. }) && fails(self.host_write_fails_one_in, rng) {

@@ -17,12 +17,14 @@ pub enum Failing {
     Both,
     /// Writes of the host fail on either device, and nothing else does.
     Writes,
+    /// Now and then a device lacks space for a while, and writes to it fail. Nothing else does.
+    Space,
 }
 
 impl Failing {
     /// Every way.
-    pub const ALL: [Failing; 5] =
-        [Failing::Commands, Failing::Flushes, Failing::Deaths, Failing::Both, Failing::Writes];
+    pub const ALL: [Failing; 6] =
+        [Failing::Commands, Failing::Flushes, Failing::Deaths, Failing::Both, Failing::Writes, Failing::Space];
 }
 
 /// What a caller can choose about a run.

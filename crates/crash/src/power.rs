@@ -167,6 +167,7 @@ impl World {
         self.count_drive();
         self.config = self.config_to_open();
         self.faults.mirrored = self.config.tuning.journal == Journal::Mirrored;
+        self.faults.full = None;
         let config = self.config.clone();
         let before = self.outcome.recoveries_cut_short;
         let (drive, opened) = self.recover(&config, disks, &without, &mut left)?;

@@ -99,6 +99,7 @@ impl World {
         self.maybe_resize()?;
         self.maybe_break_sector();
         self.maybe_die();
+        self.maybe_lack_space()?;
         self.maybe_change_devices()?;
         self.check_losses(None)?;
         if self.chance(16) {

@@ -29,7 +29,7 @@ const fn past(failing: Failing) -> Options {
 
 impl Scenario {
     /// Every kind.
-    pub const ALL: [Scenario; 18] = [
+    pub const ALL: [Scenario; 19] = [
         Scenario { name: "drawn", options: Options::DRAWN },
         Scenario { name: "failing", options: FAILING },
         Scenario { name: "parts", options: PARTS },
@@ -48,6 +48,7 @@ impl Scenario {
         Scenario { name: "past-flushes", options: past(Failing::Flushes) },
         Scenario { name: "past-both", options: past(Failing::Both) },
         Scenario { name: "past-writes", options: past(Failing::Writes) },
+        Scenario { name: "full", options: Options { failing: Some(Failing::Space), ..FAILING } },
         Scenario { name: "grouped", options: Options { admission: None, ..PAST } },
         Scenario { name: "beside", options: Options { beside: true, faults: None, ..PARTS } },
         Scenario { name: "logging", options: Options { kind: Some(Kind::Logging), ..FAILING } },

@@ -4,7 +4,8 @@
 use std::{collections::VecDeque, ops::Range};
 
 use peryton_engine::{
-    AdmitBy, Config, DeviceId, Engine, Formatting, Placement, Replacement, RequestError, Tuning, VolumeId, WritePolicy,
+    AdmitBy, Config, DeviceId, Engine, Excuse, Excuses, Formatting, Placement, Replacement, RequestError, Tuning,
+    VolumeId, WritePolicy,
 };
 use peryton_format::snapshot::Room;
 use peryton_units::{Bytes, Op};
@@ -87,6 +88,9 @@ const RARER_IF_LARGE: u32 = 8;
 
 /// Devices that come back die so many times more often amid a group of requests.
 const OFTEN_IN_GROUP: u32 = 8;
+
+/// A device that lacks space gets some in one step of this many.
+const SPACE_RETURNS_ONE_IN: u32 = 60;
 
 /// One discard in this many is long in a volume with a large map.
 const LONG_IF_LARGE: u32 = 4;
@@ -315,6 +319,31 @@ impl World {
             // The driver learns of the death and reports it to the engine.
             self.drive.device_failed(DeviceId(index as u8));
         }
+    }
+
+    /// Lets a device lack space now and then, for a while. It is not given up for that.
+    fn lack_space(&mut self) -> Result<(), String> {
+        let before = self.faults.full;
+        let engine = &self.drive.engine;
+        if let Some(device) = before.filter(|device| engine.is_gone(*device) && !engine.was_evacuated(*device)) {
+            return Err(format!("device {} lacks space, and is given up", device.index()));
+        }
+        if !self.chance(if before.is_some() { SPACE_RETURNS_ONE_IN } else { self.faults.full_one_in }) {
+            return Ok(());
+        }
+        let full = if before.is_some() { None } else { Some(DeviceId(self.pick_device() as u8)) };
+        self.faults.full = full;
+        let mut excuses = Excuses::default();
+        if let Some(device) = full {
+            excuses.set(device, Some(Excuse::LacksSpace));
+        }
+        self.drive.engine.excuse(excuses);
+        self.say(&format!("lacks space: {full:?}"));
+        Ok(())
+    }
+
+    pub(crate) fn maybe_lack_space(&mut self) -> Result<(), String> {
+        if self.faults.full_one_in == 0 { Ok(()) } else { self.lack_space() }
     }
 
     /// Notes what the engine says is lost, unless a move is under way: it may have read the data before the device died.

@@ -206,7 +206,7 @@ pub use api::{
         RequestError, TuningError,
     },
     evacuation::EvacuationError,
-    excuses::Excuses,
+    excuses::{Excuse, Excuses},
     location::{BlocksRow, Location, Losses, MapOf, MapPart, MapRow, Origin, Source},
     logging::{LogCaching, LogPart, Logging, LoggingTuning, MOST_GATHERED, MOST_PRIMARIES, Primaries, Triggers},
     opened::{Formatting, Opened, Trust},

@@ -16,6 +16,7 @@ mod every_command;
 mod every_write;
 mod explored;
 mod failed_flush;
+mod full_device;
 mod log_readmitted;
 mod logging;
 mod logging_wrong_data;

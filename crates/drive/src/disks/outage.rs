@@ -13,7 +13,7 @@
 
 use std::{collections::VecDeque, io};
 
-use peryton_engine::{DeviceId, Excuses, IoId};
+use peryton_engine::{DeviceId, Excuse, Excuses, IoId};
 use peryton_units::Nanos;
 
 use super::{ATTEMPTS, Ask, Disks, Job};
@@ -214,8 +214,7 @@ impl Outages {
 
     /// Whether jobs may wait for this row: the patience is not over, and the volume is not closed.
     fn may_wait(&self, (device, kind): (usize, usize), now: Nanos) -> bool {
-        // No command waits for a device that is not part of the volume: that is the row behind the last one.
-        device + 1 < self.rows.len()
+        self.is_part(device)
             && now < self.limit
             && self.patience > Nanos::ZERO
             && !self.is_over(&self.rows[device][kind], now)
@@ -239,6 +238,12 @@ impl Outages {
         }
     }
 
+    /// Whether the device is part of the volume. The row behind the last one is that of a device that is not: no command waits for it,
+    /// and it has the only copy of no data.
+    fn is_part(&self, device: usize) -> bool {
+        device + 1 < self.rows.len()
+    }
+
     /// The devices that fail, each with its rows.
     fn failing(&self) -> impl Iterator<Item = (usize, &[Row; KINDS])> {
         self.rows.iter().enumerate().filter(|(_, rows)| rows.iter().any(|row| row.since.is_some()))
@@ -247,8 +252,7 @@ impl Outages {
     /// Whether the device takes reads, and no writes or no flushes for longer than the patience.
     fn only_reads(&self, device: usize, now: Nanos) -> bool {
         let [reads, writes, flushes] = &self.rows[device];
-        // A device that is not part of the volume has the only copy of no data.
-        device + 1 < self.rows.len()
+        self.is_part(device)
             && reads.since.is_none()
             && (self.is_over(writes, now) || self.is_over(flushes, now))
     }
@@ -260,12 +264,17 @@ impl Outages {
 
     /// The devices that fail and are not to be given up.
     fn excuses(&self, now: Nanos) -> Excuses {
-        let waits = |row: &Row| row.since.is_some() && (row.full || !self.is_over(row, now));
         let mut excuses = Excuses::default();
-        for (device, rows) in self.failing() {
-            excuses.waits |= u32::from(rows.iter().any(waits)) << device;
-            let reads = self.readable[device] != Readable::No && self.only_reads(device, now);
-            excuses.reads |= u32::from(reads) << device;
+        for (device, rows) in self.failing().filter(|(device, _)| self.is_part(*device)) {
+            let excuse = if rows.iter().any(|row| row.since.is_some() && !self.is_over(row, now)) {
+                Some(Excuse::MayComeBack)
+            } else if rows.iter().any(|row| row.full) {
+                Some(Excuse::LacksSpace)
+            } else {
+                let takes_reads = self.readable[device] != Readable::No && self.only_reads(device, now);
+                takes_reads.then_some(Excuse::TakesReads)
+            };
+            excuses.set(DeviceId(device as u8), excuse);
         }
         excuses
     }

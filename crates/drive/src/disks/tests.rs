@@ -1,4 +1,4 @@
-use peryton_engine::Excuses;
+use peryton_engine::{Excuse, Excuses};
 use peryton_units::Nanos;
 use proptest::prelude::*;
 
@@ -400,7 +400,7 @@ fn what_may_come_back_is_waited_for_and_asked_seldom() {
             disks.start(operation(id, Action::Write, u64::from(id) * 4096, 4096, memory));
         }
         let mut asked = answer_all(&mut disks, -errno);
-        assert_eq!((disks.in_flight(), disks.excuses().waits), (100, 1));
+        assert_eq!((disks.in_flight(), disks.excuses().of(DeviceId(0))), (100, Some(Excuse::MayComeBack)));
         let mut now = Nanos::ZERO;
         while now < Nanos::from_s(50) {
             now = disks.next_due().expect("it is tried again").max(Nanos(now.0 + 1));
@@ -416,13 +416,14 @@ fn what_may_come_back_is_waited_for_and_asked_seldom() {
         answer_all(&mut disks, 0);
         assert_eq!(disks.finished.len(), 100, "{errno}");
         assert!(disks.finished.iter().all(|(_, result)| result.is_ok()));
-        assert_eq!((disks.excuses().waits, disks.in_flight(), disks.outage(0)), (0, 0, None));
+        assert_eq!((disks.excuses(), disks.in_flight(), disks.outage(0)), (Excuses::default(), 0, None));
     }
 }
 
 #[test]
 fn patience_ends_and_a_lack_of_space_never_counts() {
-    for (errno, counts) in [(libc::EIO, true), (libc::ENOSPC, false)] {
+    for (errno, excuse) in [(libc::EIO, Excuse::TakesReads), (libc::ENOSPC, Excuse::LacksSpace)] {
+        let counts = errno == libc::EIO;
         let mut disks = patient(1);
         let memory = disks.zeros.at(0);
         disks.start(operation(1, Action::Write, 0, 4096, memory));
@@ -431,10 +432,10 @@ fn patience_ends_and_a_lack_of_space_never_counts() {
         assert!(disks.raw.is_empty(), "a flush behind writes that may still succeed");
         disks.tick(Nanos::from_s(61));
         assert_eq!(disks.finished, [(IoId::new(1, 0), Err(DeviceError))]);
-        assert_eq!(disks.excuses(), Excuses { waits: u32::from(!counts), reads: 1 });
+        assert_eq!(disks.excuses().of(DeviceId(0)), Some(excuse));
         // The flush is asked for all the same; nothing waits from now on. Whether the device can be read is tried.
         assert_eq!(answer_all(&mut disks, -errno), 1 + if counts { usize::from(ATTEMPTS) } else { 1 });
-        assert_eq!(disks.excuses().reads, 0);
+        assert_eq!(disks.excuses().of(DeviceId(0)), Some(Excuse::MayComeBack), "the flush has failed just now");
         disks.start(operation(3, Action::Write, 0, 4096, memory));
         answer_all(&mut disks, -errno);
         assert_eq!((disks.finished.len(), disks.in_flight()), (3, 0));
@@ -442,7 +443,7 @@ fn patience_ends_and_a_lack_of_space_never_counts() {
         disks.start(operation(4, Action::Write, 0, 4096, memory));
         disks.start(operation(5, Action::Flush, 0, 0, Memory::NONE));
         answer_all(&mut disks, 0);
-        assert_eq!((disks.outage(0), disks.excuses().waits), (None, 0));
+        assert_eq!((disks.outage(0), disks.excuses()), (None, Excuses::default()));
     }
 }
 
@@ -520,7 +521,7 @@ fn a_sector_that_cannot_be_read_is_reported_soon_and_a_vanished_device_at_once()
         disks.tick(now);
     }
     assert!(now < Nanos::from_s(1), "{now}");
-    assert_eq!((disks.excuses().waits, disks.in_flight()), (0, 0));
+    assert_eq!((disks.excuses(), disks.in_flight()), (Excuses::default(), 0));
     for errno in [libc::ENODATA, libc::EILSEQ, libc::ENXIO] {
         let mut disks = patient(1);
         disks.start(operation(1, Action::Read, 1 << 20, 4096, memory));

@@ -1,6 +1,6 @@
 //! Reports outages to the engine, in events and in the log, and finds the outage that keeps a volume from being closed.
 
-use peryton_engine::{DeviceId, RequestError};
+use peryton_engine::{DeviceId, Excuse, Excuses, RequestError};
 
 use super::{
     Server,
@@ -27,11 +27,12 @@ impl Server {
     pub(super) fn excuse(&mut self) {
         let excuses = self.volume.backend.excuses();
         if excuses != self.outages.excuses {
-            let only_reads = excuses.reads & !self.outages.excuses.reads;
-            self.outages.excuses = excuses;
+            let before = std::mem::replace(&mut self.outages.excuses, excuses);
             self.volume.engine_mut().excuse(excuses);
+            let takes_reads = |excuses: Excuses, device| excuses.of(device) == Some(Excuse::TakesReads);
             let home = self.volume.engine().placement().stands_alone();
-            if home.is_some_and(|home| only_reads & !(1 << home.index()) != 0) {
+            let mut others = (0..self.about.names.len() as u8).map(DeviceId).filter(|device| Some(*device) != home);
+            if home.is_some() && others.any(|device| takes_reads(excuses, device) && !takes_reads(before, device)) {
                 // Data that only this device has are written back while it can still be read. This fails if the placement has no write-back.
                 let _ = self.clean();
             }

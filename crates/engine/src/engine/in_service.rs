@@ -31,7 +31,7 @@ impl Engine {
 
     /// Excuses devices whose commands fail.
     pub fn excuse(&mut self, excuses: Excuses) {
-        drive!(mut self, drive => drive.io.excuse(excuses));
+        drive!(mut self, drive => drive.io.excuses = excuses);
     }
 
     /// Whether a flush of a device has failed, and this is not settled. It is settled when a flush of the host has failed for it,

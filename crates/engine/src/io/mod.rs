@@ -23,7 +23,7 @@ use crate::{
     api::command::{Buffer, Cause, Command, Commands, DeviceId, IoId, Power, RequestId},
     api::config::Tuning,
     api::error::RequestError,
-    api::excuses::Excuses,
+    api::excuses::{Excuse, Excuses},
     api::stats::Stats,
 };
 use commands::Table;
@@ -413,15 +413,9 @@ impl<S: Step> Io<S> {
         self.refusing = 0;
     }
 
-    /// Devices that the driver excuses from now on. One that is excused no more refuses nothing.
-    pub(crate) fn excuse(&mut self, excuses: Excuses) {
-        self.excuses = excuses;
-        self.refusing &= excuses.reads;
-    }
-
     /// Whether the device refuses writes, and can be read.
     pub(crate) fn is_refusing(&self, device: DeviceId) -> bool {
-        self.refusing & !self.fenced & 1 << device.index() != 0
+        self.refusing & !self.fenced & 1 << device.index() != 0 && self.excuses.of(device) == Some(Excuse::TakesReads)
     }
 
     /// Handles the successful completion of a probe.
@@ -623,12 +617,19 @@ impl<S: Step> Call<'_, S> {
         state.probed &= !is_probe;
         let refuses = is_probe || command.purpose.is_metadata() && state.strikes >= MOST_STRIKES;
         let long = io.now.saturating_sub(state.failing_since) >= PATIENCE;
-        if io.fenced >> device.index() & 1 == 1 || io.excuses.waits >> device.index() & 1 == 1 {
+        if io.fenced >> device.index() & 1 == 1 {
             return Verdict::Passes;
         }
-        if refuses {
-            io.refusing |= io.excuses.reads & 1 << device.index();
-            return if io.is_refusing(device) { Verdict::Refuses } else { Verdict::Dead };
+        match io.excuses.of(device) {
+            Some(Excuse::MayComeBack) => return Verdict::Passes,
+            Some(Excuse::LacksSpace) if command.purpose.is_metadata() => return Verdict::Refuses,
+            Some(Excuse::LacksSpace) => return Verdict::Passes,
+            Some(Excuse::TakesReads) if refuses => {
+                io.refusing |= 1 << device.index();
+                return Verdict::Refuses;
+            }
+            None if refuses => return Verdict::Dead,
+            Some(Excuse::TakesReads) | None => {}
         }
         if state.failures >= MOST_FAILURES && long && !state.probed {
             state.probed = true;

@@ -9,6 +9,7 @@ use crate::{
     api::command::{Buffer, Buffers, Command, Commands, DeviceId, IoId},
     api::config::{Config, MOST_MOVES, Placement},
     api::error::{DetachError, DeviceError, OpenError},
+    api::excuses::{Excuse, Excuses},
     api::opened::{Opened, Trust},
     lifecycle::any::{AnyDrive, with_drive},
     lifecycle::drive::Drive,
@@ -69,7 +70,7 @@ pub fn repair(
     opened.repaired += mended;
     let mut hand = Hand::default();
     // A device that fails is not given up: the operation fails, and can be run again.
-    with_drive!(&mut drive, drive => drive.io.excuses.waits = u32::MAX);
+    with_drive!(&mut drive, drive => drive.io.excuses = Excuses::all(Excuse::MayComeBack));
     if let AnyDrive::Log(drive) = &mut drive {
         drive.verify_everything(&mut hand, storage);
         opened.lost += drive.placed.damaged_blocks().saturating_sub(opened.lost);
@@ -155,7 +156,7 @@ impl<P: PlacementOps> Drive<P> {
     ) -> Result<Detached, DetachError> {
         let away = self.placed.dirty_left();
         let mut hand = Hand { left: Some(left), ..Hand::default() };
-        self.io.excuses.waits = u32::MAX;
+        self.io.excuses = Excuses::all(Excuse::MayComeBack);
         self.write_back_what_can_be(&mut hand, storage, MOST_IN_VAIN);
         let settled = hand.settle(self, storage);
         if self.placed.damaged_blocks() > 0 {

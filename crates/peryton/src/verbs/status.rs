@@ -104,20 +104,21 @@ fn block_device(device: &Value) -> Option<String> {
 fn outage(name: &str, outage: &Value) -> String {
     let seconds = |key: &str| Nanos((outage[key].as_f64().unwrap_or(0.0) as u64) * 1_000_000_000);
     let error = outage["error"].as_str().unwrap_or("?");
+    let begins = format!("OUTAGE: {name} has failed for {} ({error})", seconds("since_s"));
+    let fails = match outage["full"] == true {
+        true => "; writes and flushes that need space fail",
+        false => ", and stays, because no other device has its data: writes and flushes that need it fail",
+    };
     if let Some(way_out) = outage["way_out"].as_str() {
-        return format!(
-            "OUTAGE: {name} has taken no writes for {} ({error}), and stays, because no other device has its data: writes and flushes that \
-             need it fail. {way_out}",
-            seconds("since_s")
-        );
+        return format!("{begins}{fails}. {way_out}");
+    }
+    let left = seconds("patience_left_s");
+    if left == Nanos::ZERO {
+        return format!("{begins}, longer than commands wait (failure.patience): they fail");
     }
     let then = if outage["full"] == true { "then they fail" } else { "then the device is given up" };
-    format!(
-        "OUTAGE: {name} has failed for {} ({error}); commands waiting: {}, for at most {} more (failure.patience), {then}",
-        seconds("since_s"),
-        number(&outage["commands_waiting"]),
-        seconds("patience_left_s"),
-    )
+    let waiting = number(&outage["commands_waiting"]);
+    format!("{begins}; commands waiting: {waiting}, for at most {left} more (failure.patience), {then}")
 }
 
 /// A line about a flush that failed, while it matters.
