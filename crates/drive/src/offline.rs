@@ -16,7 +16,7 @@ use crate::{
     format::{allocate, empty, zero},
     multi_mount::{self, HeldElsewhere},
     notify::Notifier,
-    open::{Device, DeviceOpenError, DevicePath, Opening, Rights, named, refuse_used, without_writes},
+    open::{Device, DeviceOpenError, DevicePath, Opening, Rights, named, refuse_used},
     own_sizes, probe,
     spec::VolumeSpec,
     storage::{Failed, Files},
@@ -34,9 +34,9 @@ pub enum OfflineError {
     /// The design, or what the devices have, does not fit the operation.
     #[error("{0}")]
     Refused(String),
-    /// The device that takes no writes is one that cannot be done without.
+    /// Data are lost, or may be, and that was not accepted.
     #[error("{0}")]
-    Needed(String),
+    Lost(String),
     /// A device has failed, or what was copied is not what is read back.
     #[error("{0}")]
     Failed(String),
@@ -53,6 +53,11 @@ fn refused<E: std::fmt::Display>(spec: &VolumeSpec) -> impl Fn(E) -> OfflineErro
 pub(crate) trait OfDevices: std::fmt::Display {
     /// Whether it says that.
     fn is_of_a_device(&self) -> bool;
+
+    /// Whether it says that data are lost, or may be.
+    fn is_of_a_loss(&self) -> bool {
+        false
+    }
 }
 
 impl OfDevices for OpenError {
@@ -70,6 +75,14 @@ impl OfDevices for AdoptError {
             _ => false,
         }
     }
+
+    fn is_of_a_loss(&self) -> bool {
+        match self {
+            AdoptError::Lost { .. } => true,
+            AdoptError::Detach(error) => error.is_of_a_loss(),
+            _ => false,
+        }
+    }
 }
 
 impl OfDevices for DetachError {
@@ -81,6 +94,10 @@ impl OfDevices for DetachError {
                 false
             }
         }
+    }
+
+    fn is_of_a_loss(&self) -> bool {
+        matches!(self, DetachError::Lost { .. } | DetachError::LossUnknown)
     }
 }
 
@@ -98,6 +115,12 @@ pub(crate) fn in_words(spec: &VolumeSpec, failed: Option<Failed>, error: &impl O
         ),
         false => refuses_writes(&spec.devices[device.index()], device, &spec.config.placement, is_full),
     }
+}
+
+/// Why no device stands alone.
+fn not_alone(spec: &VolumeSpec, failed: Option<Failed>, error: &impl OfDevices) -> OfflineError {
+    let why = in_words(spec, failed, error);
+    if error.is_of_a_loss() { OfflineError::Lost(why) } else { OfflineError::Refused(why) }
 }
 
 /// The message if the devices fit together, and the records that a killed server has left in memory do not fit them.
@@ -131,7 +154,11 @@ pub(crate) fn refuses_writes(at: &DevicePath, device: DeviceId, placement: &Plac
 /// What to do about a device that takes reads and refuses writes.
 pub(crate) fn way_out(at: &DevicePath, device: DeviceId, placement: &Placement) -> String {
     match placement.stands_alone() {
-        Some(home) if home != device => without_writes(&at.name),
+        Some(home) if home != device => format!(
+            "peryton export --read-only {} writes what only it has to the other device, or copy it to a device that can be written and \
+             name that in the design",
+            at.name
+        ),
         _ => "copy it to a device that can be written, and name that in the design".to_owned(),
     }
 }
@@ -339,7 +366,7 @@ pub fn detach(
     let map = if returning { None } else { division::find(&devices)? };
     let alone = if returning || map.is_some() {
         let back = adoption::give_back(&spec.config, map, &mut files, forgone, left)
-            .map_err(|error| OfflineError::Refused(in_words(spec, files.failed(), &error)))?;
+            .map_err(|error| not_alone(spec, files.failed(), &error))?;
         if let Some(device) = &devices[back.device.index()] {
             // This fails only for partitions in use, which have not changed.
             let _ = device.read_partitions_again();
@@ -353,10 +380,8 @@ pub fn detach(
         };
         Alone { detached, given_back: true, resumed: back.resumed }
     } else {
-        let detached = closed::detach(spec.config.clone(), &mut files, forgone, left).map_err(|error| match error {
-            DetachError::Alone { .. } => OfflineError::Needed(spec.with_names(error)),
-            error => OfflineError::Refused(in_words(spec, files.failed(), &error)),
-        })?;
+        let detached = closed::detach(spec.config.clone(), &mut files, forgone, left)
+            .map_err(|error| not_alone(spec, files.failed(), &error))?;
         Alone { detached, given_back: false, resumed: false }
     };
     files.forget_memory();
@@ -375,19 +400,19 @@ pub fn rescue(spec: &VolumeSpec, name: &str, left: &mut dyn FnMut(u64)) -> Resul
     look(&devices)?;
     if division::find(&devices)?.is_some() {
         // It is given back in steps, of which its fast device has the record.
-        return Err(OfflineError::Needed(format!(
+        return Err(OfflineError::Refused(format!(
             "the disk was taken over (peryton import), and giving it back writes to device '{name}': copy that to a device that can be \
              written, name the copy in the design, and export again"
         )));
     }
     if spec.config.placement.stands_alone() == Some(only_read) {
-        return Err(OfflineError::Needed(format!(
+        return Err(OfflineError::Refused(format!(
             "device '{name}' is the one that is to stand alone: copy it to a device that can be written, and name that in the design"
         )));
     }
     let mut files = Files::with_memory(&devices, &spec.process_death)?;
     let detached = closed::rescue(spec.config.clone(), &mut files, only_read, left)
-        .map_err(|error| OfflineError::Refused(in_words(spec, files.failed(), &error)))?;
+        .map_err(|error| not_alone(spec, files.failed(), &error))?;
     files.forget_memory();
     Ok(Alone { detached, given_back: false, resumed: false })
 }

@@ -64,8 +64,10 @@ pub enum DeviceOpenError {
     Refused(String),
     /// It can be read and not written.
     #[error(
-        "{}: device '{name}' can be read, and not written ({source}): give permission to write it; if it takes no writes any more, {}",
-        path.display(), without_writes(name)
+        "{}: device '{name}' can be read, and not written ({source}): give permission to write it, or copy it to a device that can be \
+         written and name that in the design; what only a fast device or a log has can be written back instead (peryton export \
+         --read-only {name})",
+        path.display()
     )]
     ReadOnly {
         /// The device.
@@ -75,14 +77,6 @@ pub enum DeviceOpenError {
         /// What the system says.
         source: io::Error,
     },
-}
-
-/// What to do about a device that takes reads and refuses writes.
-pub(crate) fn without_writes(name: &str) -> String {
-    format!(
-        "peryton export --read-only {name} writes what only it has to the other device, or copy it to a device that can be written and name \
-         that in the design"
-    )
 }
 
 /// Whether this user may read what is there.

@@ -105,6 +105,7 @@ impl From<ServeError> for Failure {
 impl From<OfflineError> for Failure {
     fn from(error: OfflineError) -> Failure {
         match error {
+            OfflineError::Lost(_) => Failure::lost(error),
             OfflineError::Failed(_) | OfflineError::System(_) => Failure::failed(error),
             _ => Failure::bad_input(error),
         }

@@ -252,9 +252,7 @@ impl Outages {
     /// Whether the device takes reads, and no writes or no flushes for longer than the patience.
     fn only_reads(&self, device: usize, now: Nanos) -> bool {
         let [reads, writes, flushes] = &self.rows[device];
-        self.is_part(device)
-            && reads.since.is_none()
-            && (self.is_over(writes, now) || self.is_over(flushes, now))
+        self.is_part(device) && reads.since.is_none() && (self.is_over(writes, now) || self.is_over(flushes, now))
     }
 
     /// Whether it is to be found out if the device can be read.

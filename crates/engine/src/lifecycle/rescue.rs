@@ -46,6 +46,5 @@ pub fn rescue(
     let detached = detach(config, &mut copy, Forgone::default(), left)?;
     let says = read_superblock(&mut copy, home, used)?.superblock;
     copies::write(storage, &says, used).map_err(|DeviceError| DetachError::Device)?;
-    storage.forget_memory(says.volume);
     Ok(detached)
 }

@@ -11,7 +11,7 @@ use std::{
 use peryton_engine::{Command, IoId};
 use peryton_recording::{Distribution, Flags, Row};
 use peryton_sim::{
-    AsRecorded, Design, DesignText, Formatted, InService, Moment, Options, Replay, Report, run_as_recorded,
+    AsRecorded, Design, DesignText, Formatted, InService, Moment, Options, Replay, Report, SimError, run_as_recorded,
 };
 use peryton_trace::{BATCH, Request, Source, TraceError};
 use peryton_units::{Bytes, Nanos, Op};
@@ -261,7 +261,15 @@ impl Prediction {
         let observer = Box::new(move |now, _, moment| sink.borrow_mut().see(now, moment, arrivals.as_deref()));
         let (recorded, warm_up_requests) = (Some(Arc::new(recorded)), recording.warm_up);
         let options = Options { replay, recorded, warm_up_requests, ..Options::default() };
-        let (report, stats) = run_as_recorded(design, &recording.head.name, Box::new(requests), &options, observer)?;
+        let run = run_as_recorded(design, &recording.head.name, Box::new(requests), &options, observer);
+        let (report, stats) = run.map_err(|error| match error {
+            SimError::PastTheEnd { request, volume, .. } => Failure::bad_input(format!(
+                "{}: request {request} lies past the end of the {volume} that the volume had at first: it was resized meanwhile, which a \
+                 twin does not repeat; record again",
+                recording.path.display()
+            )),
+            error => error.into(),
+        })?;
         let stats = serde_json::to_value(stats).map_err(Failure::failed)?;
         let Seen { latencies, devices, .. } = seen.take();
         Ok(Prediction { report, stats, latencies, devices })

@@ -1,12 +1,12 @@
 //! `peryton export`: writes everything back to one device, so that it can be used alone.
 
 use indicatif::ProgressStyle;
-use peryton_drive::{Alone, OfflineError, VolumeSpec};
+use peryton_drive::Alone;
 use peryton_units::Bytes;
 use serde_json::json;
 
 use super::check;
-use crate::{condition::Condition, exit_code, failure::Failure, output, terminal, volume};
+use crate::{condition::Condition, failure::Failure, output, terminal, volume};
 
 /// Options of `peryton export`.
 #[derive(Debug, clap::Args)]
@@ -54,7 +54,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         None => peryton_drive::detach(&spec, &args.without, args.accept_loss, &mut left),
     };
     bar.finish_and_clear();
-    let Alone { detached, given_back, resumed } = detached.map_err(|error| refused(&spec, &args.without, error))?;
+    let Alone { detached, given_back, resumed } = detached?;
     let at = &spec.devices[detached.device.index()];
     if args.json {
         // Everything that was dirty is written back.
@@ -85,14 +85,4 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         "device '{}' ({path}) stands alone: {} from offset {} on, {} {unit} written back\nmount -o loop,offset={} {path} DIR\n",
         at.name, detached.len, detached.at.0, detached.written_back, detached.at.0
     ))
-}
-
-/// Why nothing was exported. If data of the volume are lost, the exit code says so.
-fn refused(spec: &VolumeSpec, without: &[String], error: OfflineError) -> Failure {
-    if matches!(error, OfflineError::Needed(_)) {
-        return Failure::bad_input(error);
-    }
-    let found = peryton_drive::inspect(spec, false, without).ok();
-    let condition = found.as_ref().and_then(Condition::of).unwrap_or_default();
-    if condition.code() & exit_code::LOST != 0 { Failure::lost(error) } else { Failure::failed(error) }
 }

@@ -49,7 +49,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "the devices do not contradict each other, and --trust slow gives up all that only the fast one has: repair without it",
         ));
     }
-    let opened = peryton_drive::repair(&spec, trust, &args.without).map_err(Failure::failed)?;
+    let opened = peryton_drive::repair(&spec, trust, &args.without)?;
     let before = Condition::of_opened(&opened);
     let after = before.repaired();
     if args.json {
@@ -58,12 +58,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         output::print_json(&value)?;
         return after.end();
     }
-    let state = if before.code() == after.code() { "there was nothing to repair" } else { "repaired" };
-    output::tell(&format!(
-        "{state}: {} commits replayed, {} damaged copies of metadata made good\n{}\n",
-        opened.commits,
-        opened.repaired,
-        after.words(check::unit(&spec))
-    ))?;
+    let was_whole = before.code() == after.code() && opened.commits == 0 && opened.repaired == 0;
+    let done = match was_whole {
+        true => "there was nothing to repair".to_owned(),
+        false => format!(
+            "repaired; commits replayed: {}; damaged copies of metadata made good: {}",
+            opened.commits, opened.repaired
+        ),
+    };
+    output::tell(&format!("{done}\n{}\n", after.words(check::unit(&spec))))?;
     after.end()
 }

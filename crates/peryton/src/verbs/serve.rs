@@ -9,7 +9,7 @@ use peryton_drive::{
     Address, Endpoint, Http, LineLog, LivePage, Notifier, ServeError, Service, Settings, Summary, TlsFiles,
     UblkSettings, control::Control,
 };
-use peryton_engine::Opened;
+use peryton_engine::{Opened, PlacementKind};
 use peryton_units::{Bytes, Nanos};
 use serde_json::json;
 use signal_hook::{
@@ -186,8 +186,12 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
     });
     let mut service = Service::open(&spec, &endpoint, Settings { record, ..settings(args, notifier.clone())? })?;
     service.set_log(log.clone());
+    let changes = match spec.config.placement.kind() {
+        PlacementKind::Logging => "nothing changes the size of such a volume: correct the design",
+        _ => "peryton resize changes it, and the design does not",
+    };
     for kept in args.design.kept_sizes(&args.without) {
-        tracing::warn!("{kept}: peryton resize changes it, and the design does not");
+        tracing::warn!("{kept}: {changes}");
     }
     let (control, http, metrics) = match listen(args, &mut service, log, (&control, page::live(&spec.name))) {
         Ok(listening) => listening,

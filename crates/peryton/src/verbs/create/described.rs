@@ -1,5 +1,11 @@
 //! The design that options describe.
 
+use std::{
+    fs::File,
+    io::{Seek, SeekFrom},
+    path::Path,
+};
+
 use peryton_device::Profile;
 use peryton_drive::Linux;
 use peryton_engine::PlacementKind;
@@ -26,13 +32,15 @@ pub fn gather(args: &Args) -> Result<NewDesign, Failure> {
         (&args.slow, &args.slow_profile, args.slow_size, SLOW),
     ];
     let mut devices = Vec::new();
-    for (path, profile, size, usual) in given.into_iter().take(names(mode).len()) {
+    for (given, profile, size, usual) in given.into_iter().take(names(mode).len()) {
         let may_be_made = size.is_some() || args.size.is_some();
-        let path = path.as_ref().map(|path| Named::of(path, &Linux::default(), may_be_made)).transpose()?;
-        let profile = match profile {
-            Some(name) => Some(Profile::named(name)?),
-            None if path.is_some() => None,
-            None => Some(Profile::named(usual)?),
+        let path = given.as_ref().map(|path| Named::of(path, &Linux::default(), may_be_made)).transpose()?;
+        let named = profile.as_ref().map(|name| Profile::named(name)).transpose()?;
+        // The profile may be that of a larger drive; a simulation is of what is there.
+        let size = size.or_else(|| named.as_ref().and_then(|_| given.as_ref().and_then(|path| size_of(path))));
+        let profile = match (named, &path) {
+            (None, None) => Some(Profile::named(usual)?),
+            (named, _) => named,
         };
         devices.push(NewDevice { path, profile, size });
     }
@@ -52,6 +60,12 @@ pub fn gather(args: &Args) -> Result<NewDesign, Failure> {
         size_up(&mut new);
     }
     Ok(new)
+}
+
+/// The size of what is there.
+fn size_of(path: &Path) -> Option<Bytes> {
+    let end = File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0))).ok()?;
+    Some(Bytes(end)).filter(|size| *size > Bytes::ZERO)
 }
 
 fn refuse_what_does_not_apply(args: &Args, mode: PlacementKind) -> Result<(), Failure> {
@@ -102,8 +116,6 @@ fn readable(size: Bytes) -> Bytes {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::path::Path;
-
     use clap::Parser;
     use peryton_sim::Design;
 
@@ -129,6 +141,21 @@ mod tests {
             assert!(design.volume >= Bytes::gib(900), "{}: {}", mode.name(), design.volume);
             assert!(text.lines().filter(|line| line.contains('#')).count() > 3, "{text}");
         }
+    }
+
+    /// The fear: a design names files and the profiles of larger drives, and its simulation is of those drives, or refused.
+    #[test]
+    fn a_device_with_a_path_and_a_profile_has_the_size_of_what_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let [fast, slow] = ["fast", "slow"].map(|name| folder.path().join(name));
+        for (path, mib) in [(&fast, 64), (&slow, 256)] {
+            File::create(path).and_then(|file| file.set_len(mib << 20)).unwrap();
+        }
+        let text =
+            format!("--fast {} --slow {} --fast-profile {FAST} --slow-profile {SLOW}", fast.display(), slow.display());
+        let text = gather(&args(&text)).unwrap().written(&folder.path().join("d.toml"), &[]).unwrap().text;
+        let design = Design::parse(&text, "d", &[]).unwrap();
+        assert!(design.volume > Bytes::mib(250) && design.volume < Bytes::mib(256), "{}", design.volume);
     }
 
     #[test]
