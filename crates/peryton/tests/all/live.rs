@@ -42,8 +42,8 @@ fn what_is_detached_stands_alone_with_every_flushed_byte() {
             serde_json::from_str(&peryton(folder, &["export", "v.toml", "--json"]).ok().out).expect("JSON");
         assert_eq!((&detached["device"], &detached["length"]), (&"large".into(), &model.len().into()), "{detached}");
         assert!(alone(detached["offset"].as_u64().expect("an offset") as usize) == model, "{placement}: other data");
-        for (verb, code) in [("export", 1), ("repair", 1), ("serve", 2)] {
-            peryton(folder, &[verb, "v.toml"]).fails(code, &["was exported", "large", "stands alone"]);
+        for verb in ["export", "repair", "serve"] {
+            peryton(folder, &[verb, "v.toml"]).fails(2, &["was exported", "large", "stands alone"]);
         }
     }
 }
