@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use peryton_engine::{DeviceId, SuccessionEnd, SuccessionPlan, SuccessionStage};
+use peryton_format::superblock::VolumeState;
 use peryton_units::Bytes;
 use serde_json::{Value, json};
 
@@ -17,6 +18,7 @@ use crate::{
     events::What,
     format::refuse_data,
     open::{Device, same_file},
+    own_sizes::any_superblock,
 };
 
 /// The most ranges that cannot be read that the status lists.
@@ -203,10 +205,10 @@ impl Handle {
             return self.replace_gone(name, &new);
         }
         let known = name.to_owned();
-        let (device, paths, direct) = self.try_ask(move |server| {
+        let (device, volume, paths, direct) = self.try_ask(move |server| {
             let devices = server.about.devices.iter().flatten();
             let paths: Vec<PathBuf> = devices.map(|device| device.path.clone()).collect();
-            Ok((server.index_of(&known)?, paths, server.replacing.direct))
+            Ok((server.index_of(&known)?, server.about.opened.volume, paths, server.replacing.direct))
         })?;
         if new.path.is_relative() {
             return Err(format!("{}: give the whole path, from the root", new.path.display()));
@@ -215,7 +217,10 @@ impl Handle {
             return Err(format!("{}: is a device of the volume already: name another one", path.display()));
         }
         let other = open_unused(name, &new.path, direct)?.ok_or_else(|| nothing_new(&new.path))?;
-        refuse_data(&other, new.force).map_err(|error| error.to_string())?;
+        // An earlier attempt that was stopped, or whose server was killed, has left a copy there that is no part of the volume.
+        let is_own_copy = any_superblock(&other)
+            .is_some_and(|found| found.state == VolumeState::Aside && found.volume == volume);
+        refuse_data(&other, new.force || is_own_copy).map_err(|error| error.to_string())?;
         self.try_ask(move |server| server.begin_to_replace(device, other, &new))
     }
 

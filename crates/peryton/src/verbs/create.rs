@@ -104,9 +104,13 @@ impl Args {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let path = args.volume.design();
     if !args.describes() && path.exists() {
-        let (spec, missing) = DesignArgs::new(args.volume.clone(), args.set.clone()).spec_to_format()?;
+        let (spec, mut remarks) = DesignArgs::new(args.volume.clone(), args.set.clone()).spec_to_format()?;
         let made = peryton_drive::format(&spec, args.force)?;
-        return report(args, &spec, missing, &made, None);
+        let unsaid = args.set.iter().map(|set| {
+            format!("--set {set}: {} does not say so: write it there, or give it to every verb", path.display())
+        });
+        remarks.extend(unsaid);
+        return report(args, &spec, remarks, &made, None);
     }
     let to_stdout = output::is_stdout(path);
     if !to_stdout && !args.force && fs::symlink_metadata(path).is_ok() {

@@ -252,6 +252,9 @@ fn a_design_without_paths_says_what_is_missing() {
     peryton(folder.path(), &["create", design]).fails(2, &["devices.cache.path", "such as path = \"cache.img\""]);
     let set = ["--set", "devices.cache.path=cache.img"];
     peryton(folder.path(), &[&["create", design], &set[..]].concat()).fails(2, &["devices.storage.path", "mdadm"]);
+    fs::write(folder.path().join("v.toml"), format!("{DEVICES}{CACHING}")).expect("a design");
+    let run = peryton(folder.path(), &["create", "v.toml", "--set", "placement.extent=32KiB"]).ok();
+    assert!(run.err.contains("--set placement.extent=32KiB: v.toml does not say so"), "{}", run.err);
 }
 
 /// The fear: a script takes a volume for sound of which data are lost, or for one that is in order when it is not closed.

@@ -2,7 +2,7 @@
 //! not start, or says something that is not so.
 #![cfg(target_os = "linux")]
 
-use std::{fs, fs::File};
+use std::{fs, fs::File, io::Write};
 
 use crate::common::peryton;
 use crate::serving::Serving;
@@ -37,10 +37,11 @@ fn a_device_is_replaced_and_the_design_is_what_remains_to_be_changed() {
     run(&["replace", "v.toml", "ssd", "--with", "new.img"]).fails(2, &["is in use by another peryton"]);
     assert!(run(&["replace", "v.toml", "--stop"]).ok().out.contains("the old device stays"));
 
-    // The first attempt has left a superblock there.
-    let used = run(&["replace", "v.toml", "hdd", "--with", "new.img", "--wait"]);
-    used.fails(2, &["new.img", "--force"]);
-    let done = run(&["replace", "v.toml", "hdd", "--with", "new.img", "--wait", "--force"]).ok();
+    // The first attempt has left a superblock there. What is of something else is refused.
+    File::create(at.join("used.img")).unwrap().write_all(&data).unwrap();
+    File::options().write(true).open(at.join("used.img")).unwrap().set_len(64 * MIB).unwrap();
+    run(&["replace", "v.toml", "hdd", "--with", "used.img", "--wait"]).fails(2, &["used.img", "--force"]);
+    let done = run(&["replace", "v.toml", "hdd", "--with", "new.img", "--wait"]).ok();
     let new = at.canonicalize().unwrap().join("new.img");
     assert_eq!(done.out, format!("'hdd' is {} now: set the path of 'hdd' in the design to it\n", new.display()));
     assert!(client.read(20 * MIB, data.len()).unwrap() == data);
