@@ -144,10 +144,28 @@ impl Bytes {
     /// assert_eq!(Bytes::gib(4).at_least(), "4GiB");
     /// ```
     pub fn at_least(self) -> String {
+        let (scale, name) = self.unit_of_a_hundredth();
+        format!("{}{name}", self.0.div_ceil(scale))
+    }
+
+    /// The text of the most that is allowed. It can be read back, and is no more than this size and at most a hundredth less.
+    ///
+    /// ```
+    /// use peryton_units::Bytes;
+    ///
+    /// assert_eq!(Bytes(Bytes::mib(323).0 - 4096).at_most(), "322MiB");
+    /// assert_eq!(Bytes::gib(4).at_most(), "4GiB");
+    /// ```
+    pub fn at_most(self) -> String {
+        let (scale, name) = self.unit_of_a_hundredth();
+        format!("{}{name}", self.0 / scale)
+    }
+
+    /// The largest unit of which this is a whole number, or at least a hundred.
+    fn unit_of_a_hundredth(self) -> (u64, &'static str) {
         let enough = |scale: u64| self.0.is_multiple_of(scale) || self.0 / scale >= 100;
         let unit = UNITS.iter().find(|(scale, _)| self.0 >= *scale && enough(*scale));
-        let (scale, name) = unit.copied().unwrap_or((1, "B"));
-        format!("{}{name}", self.0.div_ceil(scale))
+        unit.copied().unwrap_or((1, "B"))
     }
 }
 

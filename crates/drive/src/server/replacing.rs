@@ -218,8 +218,8 @@ impl Handle {
         }
         let other = open_unused(name, &new.path, direct)?.ok_or_else(|| nothing_new(&new.path))?;
         // An earlier attempt that was stopped, or whose server was killed, has left a copy there that is no part of the volume.
-        let is_own_copy = any_superblock(&other)
-            .is_some_and(|found| found.state == VolumeState::Aside && found.volume == volume);
+        let is_own_copy =
+            any_superblock(&other).is_some_and(|found| found.state == VolumeState::Aside && found.volume == volume);
         refuse_data(&other, new.force || is_own_copy).map_err(|error| error.to_string())?;
         self.try_ask(move |server| server.begin_to_replace(device, other, &new))
     }

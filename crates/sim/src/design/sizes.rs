@@ -243,10 +243,11 @@ fn too_large(device: &Spec<'_>, data: Bytes, used: Bytes) -> DesignError {
     size_error(
         device,
         format!(
-            "{data} of data, with metadata and spare extents {used}, do not fit the device's {}: give it {} or less, \
-             or leave the size out",
+            "{} of data and {} of metadata and spare extents do not fit the device's {}: give it {} or less, or leave the size out",
+            data.at_least(),
+            used.saturating_sub(data).at_least(),
             device.capacity,
-            device.capacity.saturating_sub(used.saturating_sub(data))
+            device.capacity.saturating_sub(used.saturating_sub(data)).at_most()
         ),
     )
 }
