@@ -38,8 +38,8 @@ pub const TABLE: [(u8, &str, &str); 8] = [
 ];
 
 /// Which codes are added up, and of what.
-pub const SUMS: &str = "The codes from 4 on say what check, repair, export and status found of a volume, and are added up. A volume that is \
-being served is not closed, and may be dirty, so status says 32 only.";
+pub const SUMS: &str = "The codes from 4 on describe the volume after check, repair, export and status, and are added up. A volume that is \
+being served is not closed, and may be dirty, so status reports only 32.";
 
 /// The table as text.
 pub fn text() -> String {

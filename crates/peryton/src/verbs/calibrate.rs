@@ -27,7 +27,7 @@ const SHORTEST: Nanos = Nanos::from_s(2);
 /// Options of `peryton calibrate`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A block device or an image is only read (unless --destructive). In a folder, or as a new file, a scratch file is made, written, \
+A block device or an image is only read (unless --destructive). For a folder or a new file, a scratch file is made, written, \
 read and removed. The profile is fitted to one half of the measurement; its demerit on the other half is the error of the model. \
 Ctrl-C ends the measurement, and fits the rounds so far.
 
@@ -38,9 +38,9 @@ Examples:
   peryton calibrate --from fio.json --out my-drive.toml
   peryton calibrate --trace nvme.trace.xz --out my-drive.toml")]
 pub struct Args {
-    /// Measure this device, or one beneath a scratch file in this folder
+    /// The device to measure, or a folder on it for a scratch file
     ///
-    /// Measure this device, or one beneath a scratch file in this folder or of this name.
+    /// The device to measure, or a folder on it for a scratch file, or the name of a new scratch file.
     #[arg(value_name = "DEVICE", conflicts_with = "trace")]
     device: Option<PathBuf>,
     /// Also write to the device: ALL DATA ON IT ARE LOST
@@ -101,7 +101,7 @@ pub struct Args {
     /// Overwrite an existing profile
     #[arg(long)]
     force: bool,
-    /// Write both halves as a self-contained HTML page to a file
+    /// Write a page with both halves of the measurement to a file
     #[arg(long, value_name = "OUT.html")]
     report: Option<PathBuf>,
     /// Print JSON

@@ -11,7 +11,7 @@ use crate::{failure::Failure, output};
 A block device outlives its server, so that the next one can take it over (peryton serve --ublk). The verb removes a device that waits for a server: \
 its requests fail from then on, and a mounted file system loses its unflushed writes.")]
 pub struct Args {
-    /// The volume, by its name, or the block device, as /dev/ublkb0
+    /// The volume, by its name, or the block device, such as /dev/ublkb0
     #[arg(value_name = "NAME|DEVICE")]
     which: String,
     /// Print what was removed as JSON

@@ -9,7 +9,7 @@ use crate::{completing, failure::Failure, naming::Served, output, table};
 /// Options of `peryton get`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A value comes from peryton set (set), from the design, or it is the default. Of a volume that is not served the values of the design are \
+A value comes from peryton set (set), from the design, or it is the default. For a volume that is not served, the values of the design are \
 shown.
 
 Examples:

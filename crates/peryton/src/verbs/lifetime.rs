@@ -11,7 +11,7 @@ use crate::{design_edit, failure::Failure, output, page, table};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The model is that of \"Mixed SSD arrays\", section IV, equations (2)-(6). Every miss is written to the cache, and every dirty block \
-that leaves the cache to the storage.
+that leaves the cache is written to the storage.
 
 The case study of the paper as a file:
   # cache and storage also have capacity, cycles, read, write, write_amplification

@@ -21,7 +21,7 @@ use crate::{
     after_help = "The old device is copied while the volume is served, and stays in use until the copy is complete. Then the new device \
 takes its place, and the design needs the new path (--update-design sets it). If the server is killed earlier, the old device stays, and the \
 next call copies from the beginning. A device that is gone is not copied: an empty one takes its place at once, if a map says which data \
-are lost. If the volume is not served, no device is copied: one with data that no other device has is refused."
+are lost. If the volume is not served, no device is copied: a device with the only copy of some data is refused."
 )]
 pub struct Args {
     #[command(flatten)]

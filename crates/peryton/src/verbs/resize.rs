@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "More: make the device larger first (the LV, the partition, the file or the disk). A larger fast device has room for more \
-of the cache. With a larger device of tiering, single or linear, or slow device of a cache, the volume grows. \
+of the cache. A larger slow device of a cache, or a larger device of tiering, single or linear, lets the volume grow. \
 Clients of NBD see the new size when they connect again; docs/operate.md says when a ublk device has it.\n\n\
 Less: only for the fast device of caching and partitioned, because every other device holds the only copy of some data. Dirty data beyond \
 the new end are written back, and then the rest of the device can be cut off.\n\n\

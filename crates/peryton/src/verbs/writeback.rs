@@ -12,8 +12,8 @@ use crate::{cleaning, failure::Failure, in_service::EVERY, naming::Served, outpu
 /// Options of `peryton writeback`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "All data that are dirty at the call are written to the slow device at full speed; later writes are not waited for. \
-Requests go on, and are slower. Write back before the fast device is taken away; a stop of the server does not need it."
+    after_help = "All data that are dirty at the call are written to the slow device at full speed; the verb does not wait for later \
+writes. Requests continue, and are slower. Write back before the fast device is taken away; a stop of the server does not need it."
 )]
 pub struct Args {
     #[command(flatten)]
