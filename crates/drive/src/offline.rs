@@ -109,8 +109,8 @@ pub(crate) fn in_words(spec: &VolumeSpec, failed: Option<Failed>, error: &impl O
     let DevicePath { name, path } = &spec.devices[device.index()];
     match is_read {
         true => format!(
-            "{}: device '{name}' cannot be read: copy what can be read of it to another device (ddrescue) and name that in the design, \
-             or do without what only it has (--without {name}), and put an empty one in its place (peryton replace)",
+            "{}: device '{name}' cannot be read: copy its readable data to another device (ddrescue) and name that in the design; \
+             or give up the data that only it has (--without {name}), and put an empty device in its place (peryton replace)",
             path.display()
         ),
         false => refuses_writes(&spec.devices[device.index()], device, &spec.config.placement, is_full),
@@ -137,7 +137,7 @@ pub(crate) fn rolled_back(
     Engine::open_without(spec.config.clone(), &mut Overlay::new(&mut files), without).ok()?;
     Some(
         "the devices are older than the records of the killed server: they were rolled back to a snapshot, or are older \
-         copies; attach the current ones, or take these as they are, as after a loss of power then (peryton repair --trust as-it-is)"
+         copies; attach the current ones, or accept the state after a power loss at that time (peryton repair --trust as-it-is)"
             .to_owned(),
     )
 }
@@ -155,8 +155,8 @@ pub(crate) fn refuses_writes(at: &DevicePath, device: DeviceId, placement: &Plac
 pub(crate) fn way_out(at: &DevicePath, device: DeviceId, placement: &Placement) -> String {
     match placement.stands_alone() {
         Some(home) if home != device => format!(
-            "peryton export --read-only {} writes what only it has to the other device, or copy it to a device that can be written and \
-             name that in the design",
+            "peryton export --read-only {} writes the data that only it has to the other device; or copy it to a writable device, \
+             and name that in the design",
             at.name
         ),
         _ => "copy it to a device that can be written, and name that in the design".to_owned(),
@@ -255,8 +255,8 @@ pub fn replace(
     let alone = with_old.map_or(0, |with_old| without.lost.saturating_sub(with_old.lost));
     if alone > 0 {
         return Err(OfflineError::Refused(format!(
-            "device '{name}' ({}) is there, and has {alone} extents that no other device has: serve the volume and replace it then, which \
-             copies them (--accept-loss gives them up)",
+            "device '{name}' ({}) is there, and has {alone} extents that no other device has: serve the volume, and replace the device in \
+             service, which copies them (--accept-loss gives them up)",
             old_path.display()
         )));
     }
@@ -354,8 +354,8 @@ pub fn detach(
     if let Some((index, _)) = devices.iter().enumerate().find(is_missing) {
         let at = &spec.devices[index];
         return Err(OfflineError::Refused(format!(
-            "{at} is not there: attach it, or name it or a copy of it in the design; --without {} exports what the others have, if \
-             nothing is lost with it",
+            "{at} is not there: attach it, or set its path in the design; --without {} exports the data of the others, if nothing is \
+             lost with it",
             at.name
         )));
     }

@@ -65,7 +65,7 @@ pub enum DeviceOpenError {
     /// It can be read and not written.
     #[error(
         "{}: device '{name}' can be read, and not written ({source}): give permission to write it, or copy it to a device that can be \
-         written and name that in the design; what only a fast device or a log has can be written back instead (peryton export \
+         written and name that in the design; the data of a fast device or a log can be written back instead (peryton export \
          --read-only {name})",
         path.display()
     )]
@@ -459,7 +459,7 @@ impl Holder<'_> {
         let waited = self.began.elapsed();
         if waited >= SILENT && !self.said.replace(true) {
             let (path, most) = (self.path.display(), HOLDER_PATIENCE.as_secs());
-            tracing::warn!("{path} is in use: waiting for at most {most} s, in case whoever has it is ending");
+            tracing::warn!("{path} is in use: waiting for at most {most} s, in case the program that has it is ending");
         }
         let may_end = waited < HOLDER_PATIENCE;
         if may_end {

@@ -198,14 +198,14 @@ impl Service {
         match (&memory, opened.taken_over) {
             (Err(NoMemory::System { .. }), _) => {
                 let why = memory.as_ref().err().map(ToString::to_string).unwrap_or_default();
-                tracing::warn!("if the server is killed, what was not flushed may be lost: {why}");
+                tracing::warn!("if the server is killed, unflushed writes may be lost: {why}");
                 events.report(What::Unprotected { why });
             }
             (_, Some(records)) => {
-                tracing::info!(records, "the server before was killed; what it answered is taken over")
+                tracing::info!(records, "the previous server was killed; its acknowledged writes are kept")
             }
             _ if !opened.clean && devices.iter().flatten().count() > 1 => tracing::warn!(
-                "the volume was not closed in good order: only the journal shows whether a device is a copy from earlier, such as a \
+                "the volume was not closed in good order: only the journal can tell a device from an older copy of it, such as a \
                  snapshot"
             ),
             _ => {}
@@ -722,8 +722,8 @@ fn check_sizes(spec: &VolumeSpec, devices: &[Option<Device>], without: &[DeviceI
         match device {
             None => {
                 return Err(ServeError::Refused(format!(
-                    "{at} is not there: attach it, or name it or a copy of it in the design, or do without what only it has (--without \
-                     {}), and put an empty one in its place (peryton replace); peryton create makes a new volume",
+                    "{at} is not there: attach it, or set its path in the design; or give up the data that only it has (--without {}), and \
+                     put an empty device in its place (peryton replace); peryton create makes a new volume",
                     at.name
                 )));
             }
@@ -731,7 +731,7 @@ fn check_sizes(spec: &VolumeSpec, devices: &[Option<Device>], without: &[DeviceI
                 if any_superblock(device).is_none() {
                     return Err(ServeError::Refused(format!(
                         "{at} has {} and no superblock of a volume: it is another device, or an empty file; name the device, or a copy of \
-                         it, or do without what it has (--without {})",
+                         it, or give up its data (--without {})",
                         device.size, at.name
                     )));
                 }

@@ -13,7 +13,7 @@ pub fn at_risk(spec: &VolumeSpec, linux: &Linux) -> Vec<String> {
         Placement::Caching(pair) if tuning.write == WritePolicy::Back => {
             let share = tuning.cleaning.dirty_target_ppm as f64 / 1e4;
             let lost = format!(
-                "the writes that are not written back are lost with it (up to {share} % of it, which may be {} old)",
+                "the writes that are not written back are lost with it (up to {share} % of its data, up to {} old)",
                 tuning.cleaning.max_age
             );
             vec![(pair.fast, lost, "; placement.write = \"through\" loses nothing either")]
@@ -87,8 +87,8 @@ fn say(at: &DevicePath, mirrored: &Mirrored, lost: &str, instead: &str) -> Optio
              (mdadm --add)"
         )),
         Mirrored::No => Some(format!(
-            "{path}: device '{name}' has no mirror beneath it that Linux knows of: if it fails, {lost}; two drives as md RAID 1 \
-             beneath it lose nothing{instead}"
+            "{path}: device '{name}' has no mirror that Linux knows of: if the device fails, {lost}; two drives as md RAID 1 beneath \
+             it lose nothing{instead}"
         )),
     }
 }
@@ -122,8 +122,9 @@ mod tests {
         assert_eq!(say(Mirrored::Yes("raid1".into())), "");
         assert!(say(Mirrored::Degraded("raid1".into())).contains("'ssd' is on a raid1 array that lacks a drive"));
         assert!(
-            say(Mirrored::No)
-                .ends_with("if it fails, much is lost; two drives as md RAID 1 beneath it lose nothing; or that")
+            say(Mirrored::No).ends_with(
+                "if the device fails, much is lost; two drives as md RAID 1 beneath it lose nothing; or that"
+            )
         );
     }
 }

@@ -23,9 +23,9 @@ pub fn lines(status: &Value) -> Vec<String> {
         _ if cleaning["is_under_way"] != true => "not cleaning now",
         Some("idle") => "cleaning, because the slow device is idle",
         Some("aging") => "cleaning, because of its age",
-        Some("filling") => "cleaning, because it is much",
+        Some("filling") => "cleaning, because much is dirty",
         Some("overdue") => "cleaning as fast as possible, because of its age",
-        Some("full") => "cleaning as fast as possible, because it is too much",
+        Some("full") => "cleaning as fast as possible, because too much is dirty",
         Some("asked") => "cleaning as fast as possible, as asked",
         _ => "not cleaning now",
     };
@@ -45,13 +45,13 @@ pub fn lines(status: &Value) -> Vec<String> {
     )];
     if let Some(overdue) = cleaning["overdue_s"].as_f64() {
         lines.push(format!(
-            "OVERDUE: data is dirty for {} longer than placement.writeback.max_age: the slow device does not keep up, or fails",
+            "OVERDUE: data have been dirty for {} longer than placement.writeback.max_age: the slow device does not keep up, or fails",
             time(overdue)
         ));
     }
     if cleaning["throttles_writes"] == true {
         lines.push(
-            "THROTTLED: as much is dirty as may be (placement.writeback.dirty_target), so writes wait for the slow device"
+            "THROTTLED: dirty data are at their limit (placement.writeback.dirty_target), so writes wait for the slow device"
                 .to_owned(),
         );
     }
@@ -78,7 +78,7 @@ mod tests {
             });
             lines(&json!({ "cleaning": cleaning, "devices": { "hdd": { "outage": outage } } })).remove(0)
         };
-        assert!(status(true, Value::Null).ends_with("because it is too much; clean in 7s if nothing is written"));
+        assert!(status(true, Value::Null).ends_with("because too much is dirty; clean in 7s if nothing is written"));
         assert!(status(false, Value::Null).contains("not cleaning now; clean in 7s"));
         let fails = status(true, json!({ "error": "EIO" }));
         assert!(fails.ends_with("cleaning waits for hdd"), "{fails}");

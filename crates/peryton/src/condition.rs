@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{exit_code, failure::Failure};
 
 /// The loss of a log that was gone before the volume was opened.
-pub const WHAT_IS_NOT_KNOWN: &str = "what only that device had; how much that is, is not known";
+pub const WHAT_IS_NOT_KNOWN: &str = "the data that only that device had; their amount is not known";
 
 /// The condition of a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl Condition {
         let Condition { dirty, damaged, lost, .. } = self;
         let lost = match self.is_loss_unknown {
             false => format!("{lost} {unit} lost"),
-            true => "what is lost is not known".to_owned(),
+            true => "the loss is not known".to_owned(),
         };
         format!("{closed}; {dirty} {unit} dirty, {damaged} copies of metadata damaged, {lost}")
     }
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(all.repaired().code(), exit_code::DIRTY + exit_code::LOST);
         assert_eq!(Condition::default().code(), exit_code::DONE);
         let unknown = Condition::of_opened(&Opened { clean: true, is_loss_unknown: true, ..Opened::default() });
-        assert!(unknown.code() == exit_code::LOST && unknown.words("blocks").ends_with("what is lost is not known"));
+        assert!(unknown.code() == exit_code::LOST && unknown.words("blocks").ends_with("the loss is not known"));
         // No sum of bits is the code of a failure.
         let failures = [exit_code::FAILED, exit_code::BAD_INPUT, exit_code::NOT_SERVED];
         assert!(failures.iter().all(|code| code & all.code() == 0), "{failures:?}");

@@ -45,7 +45,7 @@ fn line(name: &str, endurance: &Value) -> String {
             table::number(used),
         ),
         _ => format!(
-            "{name}: {} in the last {}; how much of its life that is, is not known without a profile, endurance.{name}.written or \
+            "{name}: {} in the last {}; its remaining life is not known without a profile, endurance.{name}.written or \
              endurance.{name}.start_stops",
             pages(mark),
             ago(&mark["since_unix_s"]),

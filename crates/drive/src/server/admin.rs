@@ -396,7 +396,7 @@ impl Server {
             tracing::error!(
                 device,
                 lost_bytes = losses.bytes.0,
-                "the device is given up; what only it had cannot be read from now on"
+                "the device is given up; the data that only it had cannot be read from now on"
             );
             self.about.events.report(What::DeviceGone { device, lost });
         }

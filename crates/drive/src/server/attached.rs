@@ -92,8 +92,8 @@ impl Handle {
         let device = self.attached(name, &path, gone, false)?;
         let Some(says) = own_sizes::any_superblock(&device) else {
             return Err(format!(
-                "{}: says of itself nowhere that it is part of a volume of Peryton: it is not the device that was '{name}', or another \
-                 program has written to it; attach the one that was, or let an empty one take its place (peryton replace)",
+                "{}: has no superblock of a Peryton volume: it is not the device that was '{name}', or another program has written to \
+                 it; attach the right device, or let an empty one take its place (peryton replace)",
                 path.display()
             ));
         };

@@ -28,7 +28,7 @@ impl Server {
         let engine = self.volume.engine();
         if engine.cleaning(self.now).is_none() {
             let remedy = "only caching and partitioned volumes have data to write back";
-            return Err(format!("nothing of this volume has a home to be written back to: {remedy}"));
+            return Err(format!("this volume has nothing to write back: {remedy}"));
         }
         if engine.gone() != 0 {
             return Err("a device is gone, so there is no home to write to: see status".to_owned());

@@ -127,7 +127,7 @@ impl Server {
     fn doubt_changed(&mut self, (in_doubt, stopped): (bool, bool)) {
         self.outages.reported_doubt = (in_doubt, stopped);
         if !in_doubt {
-            tracing::warn!("what a failed flush left in doubt is settled");
+            tracing::warn!("the doubt after a failed flush is settled");
             return self.about.events.report(What::DoubtOver);
         }
         let names = self.about.names.iter().zip(self.volume.backend.health());
@@ -138,7 +138,7 @@ impl Server {
                 ?devices,
                 "a flush failed, and the log has stopped: every request fails until the device can be flushed again"
             ),
-            false => tracing::warn!(?devices, "a flush failed: what was written since the last one may be lost"),
+            false => tracing::warn!(?devices, "a flush failed: writes since the last good flush may be lost"),
         }
         self.about.events.report(What::InDoubt { devices, stopped });
     }

@@ -50,7 +50,7 @@ impl Server {
             return Err(error);
         }
         let (name, path) = (self.about.names[device].clone(), other.path.display().to_string());
-        tracing::info!(device = name, path, "the device is being copied to another one, which is to take its place");
+        tracing::info!(device = name, path, "the device is being copied to its replacement");
         self.about.events.report(What::Replacing { device: name, path: path.clone() });
         self.replacing.now = Some(Replacement {
             device,

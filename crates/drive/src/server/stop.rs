@@ -83,9 +83,9 @@ impl Server {
         if self.stop.is_asked() || self.must_remove_first() {
             return;
         }
-        tracing::info!("stopping: answering what is in flight");
+        tracing::info!("stopping: answering the requests in flight");
         self.about.events.report(What::Stopping);
-        self.watchdog.notifier.stopping("stopping: answering what is in flight");
+        self.watchdog.notifier.stopping("stopping: answering the requests in flight");
         self.stop.phase = Phase::Draining;
         let until = self.now.saturating_add(FAREWELL);
         self.front.begin_to_stop(until);
@@ -159,7 +159,7 @@ impl Server {
     /// Handles the reply to the last flush.
     pub(super) fn flushed(&mut self, result: Result<(), RequestError>) {
         if let Err(error) = result {
-            tracing::error!(%error, "the last flush failed: what was not flushed before may be lost");
+            tracing::error!(%error, "the last flush failed: unflushed writes may be lost");
         }
         self.stop.phase = Phase::Resting;
     }

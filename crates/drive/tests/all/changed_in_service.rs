@@ -157,7 +157,7 @@ fn what_is_not_the_device_that_was_given_up_is_refused_by_name() {
     assert!(said.contains("another device of the volume"), "{said}");
     File::create(at.join("empty")).unwrap().set_len(16 << 20).unwrap();
     let said = refused("empty");
-    assert!(said.contains("says of itself nowhere"), "{said}");
+    assert!(said.contains("has no superblock of a Peryton volume"), "{said}");
     File::create(at.join("small")).unwrap().set_len(1 << 20).unwrap();
     assert!(refused("small").contains("it is not that device"), "{}", refused("small"));
     let said = served.handle.readmit("nothing", None, false).unwrap_err();
@@ -300,7 +300,7 @@ fn a_cache_is_emptied_and_pulled_while_clients_go_on() {
 #[test]
 fn what_the_volume_needs_is_not_evacuated() {
     for (placement, name, why) in [
-        ("back", "slow", "has the origin of all"),
+        ("back", "slow", "has all "),
         ("tiering", "fast", "there is room for"),
         ("tiering", "slow", "there is room for"),
         ("linear", "fast", "not the fast device of caching"),

@@ -170,9 +170,7 @@ pub enum DetachError {
     #[error("the data of this placement is divided between its devices, so that none can stand alone: copy the volume")]
     Divided,
     /// The device that is to have all data is left out.
-    #[error(
-        "device {device} is the one that stands alone afterwards, and is to be left out: attach it, and do not leave it out"
-    )]
+    #[error("the export writes all data to device {device}, which is left out: attach it, and do not leave it out")]
     Alone {
         /// The device that is to stand alone.
         device: usize,
@@ -187,7 +185,7 @@ pub enum DetachError {
     },
     /// Some data may be lost, and no metadata says which.
     #[error(
-        "without the log it is not known what of the volume is older than what was written: attach the log, or accept it (--accept-loss)"
+        "without the log it is not known which data are older than the last writes: attach the log, or accept the loss (--accept-loss)"
     )]
     LossUnknown,
     /// Some data could not be written to the device that is to have everything.
@@ -242,8 +240,8 @@ pub enum ReplaceError {
     },
     /// No map says what was on the device.
     #[error(
-        "device {device} is gone, and no map says what of the volume was on it alone: stop the volume, attach an empty device, and use \
-         peryton replace, which says what it costs"
+        "device {device} is gone, and no map says which data only it had: stop the volume, attach an empty device, and use \
+         peryton replace, which reports the loss"
     )]
     NotInService {
         /// The index of the device.
@@ -275,8 +273,8 @@ pub enum ReadmitError {
     },
     /// The device holds older data than when it was given up.
     #[error(
-        "device {device} holds what it held in generation {generation}, and was given up in generation {given_up}: what was \
-         written between would be lost with it; attach the present one, and leave this one as it is"
+        "device {device} has the data of generation {generation}, and was given up in generation {given_up}: the writes in \
+         between would be lost; attach the present one, and leave this one as it is"
     )]
     Older {
         /// The index of the device.
@@ -330,8 +328,8 @@ pub enum ReadmitError {
     },
     /// A log has something that the primary has not, or has otherwise.
     #[error(
-        "device {device} is a log with {bytes} of the volume that the primary does not have as they are there, and nothing says \
-         which of the two was written last: leave it as it is, copy what you need from the volume without it, and give the \
+        "device {device} is a log with {bytes} that differ from the data of the primary, and no metadata say which of the two \
+         is newer: leave it as it is, copy what you need from the volume without it, and give the \
          volume another device instead of it (peryton replace)"
     )]
     LogIsNewer {
@@ -349,7 +347,9 @@ pub enum OpenError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A device is absent.
-    #[error("device {device} is missing: attach it, or open the volume without it, which loses what only it has")]
+    #[error(
+        "device {device} is missing: attach it, or open the volume without it, which loses the data that only it has"
+    )]
     Missing {
         /// The index of the device.
         device: usize,
@@ -519,7 +519,7 @@ pub enum OpenError {
     /// Another program wrote to a device after the volume was closed.
     #[error(
         "device {device} was written to after the volume was closed, so the other devices no longer match it: \
-         peryton repair --trust as-it-is keeps what all have, --trust slow gives up what only the fast device has"
+         peryton repair --trust as-it-is keeps all devices, --trust slow gives up the data that only the fast device has"
     )]
     Changed {
         /// The index of the device.

@@ -26,7 +26,7 @@ pub enum EvacuationError {
     },
     /// It is the slow device of a map.
     #[error(
-        "device {device} has the origin of all {volume} of the volume, and the other device has room for {room}: it cannot hold \
+        "device {device} has all {volume} of the volume, and the other device has room for {room}: it cannot hold \
          everything; let another device take its place instead (peryton replace)"
     )]
     Slow {

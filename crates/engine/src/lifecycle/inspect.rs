@@ -487,8 +487,8 @@ fn judge(
             );
             if devices.len() > 1 {
                 find(
-                    "only the journal shows whether a device is a copy from earlier in this generation, such as a snapshot; \
-                     after a close in good order, seals on the devices show it"
+                    "until the volume is closed in good order, only the journal can tell a device from an older copy of it, \
+                     such as a snapshot"
                         .to_owned(),
                     Metadata::Repairable,
                 );

@@ -199,8 +199,8 @@
     if (volume.state === "read_only") all.push("Read-only: a device cannot be written, so nothing can be changed; peryton status says what to do.");
     else if (volume.in_doubt) all.push("In doubt: a flush failed, and what was written before may be lost; the next flush of a client says so.");
     if (volume.lost_extents) all.push(`Lost: ${number(volume.lost_extents)} extents cannot be read until they are overwritten.`);
-    if (volume.is_loss_unknown) all.push("Lost: what only the log had; how much that is, is not known, and reads return what the primary has.");
-    if (cleaning && cleaning.throttles_writes) all.push("Writes wait, because as much is dirty as may be.");
+    if (volume.is_loss_unknown) all.push("Lost: the data that only the log had. Their amount is not known, and reads return the data of the primary.");
+    if (cleaning && cleaning.throttles_writes) all.push("Writes wait, because dirty data are at their limit.");
     if (cleaning && cleaning.state === "overdue") all.push("Data has been dirty for longer than it may be.");
     if (volume.drills) all.push(`A drill: ${number(volume.drills)} faults are in force ("heal" on the control socket ends them).`);
     if (volume.silent_ms > 5000) all.push("The thread of the volume gives no figures: it is busy, or hangs. What is shown is old.");

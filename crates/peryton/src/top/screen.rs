@@ -144,7 +144,7 @@ fn heat_map(view: &View, columns: usize) -> Vec<Line<'static>> {
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let (reads, writes) = (Style::new().fg(Color::Cyan), Style::new().fg(Color::Magenta));
     let legend = Line::from(vec![
-        Span::styled(format!("requests by place, {} a sign, {row_bytes} a row; ", view.heat_part), bold),
+        Span::styled(format!("requests by place, {} a cell, {row_bytes} a row; ", view.heat_part), bold),
         Span::styled("mostly reads", reads),
         Span::raw(", "),
         Span::styled("mostly writes", writes),
@@ -199,7 +199,7 @@ mod tests {
         let mut terminal = Terminal::new(TestBackend::new(80, 24)).expect("a screen");
         terminal.draw(|frame| draw(frame, &view, "q ends")).expect("drawn");
         let text: String = terminal.backend().buffer().content.iter().map(|cell| cell.symbol()).collect();
-        for part in ["discard", "OUTAGE: hdd", "if nothing is written", "a name that ", "a sign", "q ends"] {
+        for part in ["discard", "OUTAGE: hdd", "if nothing is written", "a name that ", "a cell", "q ends"] {
             assert!(text.contains(part), "{part} is not in {text}");
         }
         assert_eq!(text.matches(SHADES[0]).count(), 256, "{text}");

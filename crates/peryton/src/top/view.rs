@@ -214,7 +214,7 @@ fn cache(between: &Between<'_>) -> Vec<String> {
         let ever = status["fast_hit_ratio"].as_f64().unwrap_or(0.0) * 100.0;
         let past = ["bypassed", "bypasses/sequential", "bypasses/congested", "bypasses/dirty_target"];
         let past: f64 = past.iter().map(|key| between.rate(&format!("/ledger/{key}"))).sum();
-        lines.push(format!("hits: {now} ({ever:.1} % since the start); {past:.0} accesses/s past the fast device"));
+        lines.push(format!("hits: {now} ({ever:.1} % since the start); {past:.0} accesses/s bypass the fast device"));
     }
     lines.extend(status::adaptive(status));
     if status["cleaning"].is_object() {

@@ -74,14 +74,13 @@ pub fn opened_json(opened: &Opened) -> Value {
 fn text(spec: &VolumeSpec, found: &Inspection) -> String {
     let mut text = String::new();
     let verdict = match (Condition::of(found), &found.opened) {
-        (None, Err(OpenError::Detached { .. })) => "exported: it is no volume any more".to_owned(),
+        (None, Err(OpenError::Detached { .. })) => "exported: no longer a volume".to_owned(),
         (None, _) => {
-            "not seen: these are not all the devices of the volume that the design describes; it may be in order itself"
+            "not checked: a device is missing, or devices and design do not match; the volume itself may be intact"
                 .to_owned()
         }
         (Some(_), Err(_)) => {
-            "damaged: it cannot be opened; whether it was closed, and what of it is dirty or lost, is not known"
-                .to_owned()
+            "damaged: the volume cannot be opened; whether it is closed, dirty or lost is not known".to_owned()
         }
         (Some(condition), Ok(_)) => condition.words(unit(spec)),
     };

@@ -71,12 +71,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let path = at.path.display();
     if detached.lost > Bytes::ZERO {
-        output::tell(&format!("{} are lost: they read as they were before\n", detached.lost))?;
+        output::tell(&format!("{} are lost: reads return an older version\n", detached.lost))?;
     }
     if given_back {
-        let how = if resumed { "what was begun before is done: " } else { "" };
+        let how = if resumed { "an earlier export is completed: " } else { "" };
         return output::print(&format!(
-            "{how}device '{}' ({path}) stands alone, as it was before it was taken over: {} with what was written since, {} extents written back\n",
+            "{how}device '{}' ({path}) stands alone, as it was before it was taken over: {} with all later writes, {} \
+             extents written back\n",
             at.name, detached.len, detached.written_back
         ));
     }

@@ -22,7 +22,7 @@ use crate::{
 /// Options of `peryton import`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The volume has the data of the disk at the same offsets, so what was mounted from the disk is mounted from the \
+    after_help = "The volume has the data of the disk at the same offsets, so mount the file systems of the disk from the \
 volume. The first MiBs of the disk move, to make room for metadata, so the disk alone can no longer be mounted. If import is \
 ended early, run the same command again, or add --undo. peryton export gives the disk back. docs/making-a-volume.md says what the loss of \
 each device costs."
@@ -179,9 +179,9 @@ fn costs(spec: &VolumeSpec, adopted: &Adopted) -> Vec<String> {
     let Adopted { displaced, size, .. } = adopted;
     if displaced.elsewhere {
         lines.push(format!(
-            "{}: device '{}' has the only copy of the first {} of the disk: if it fails, they are lost as well, and with them most \
-             often what says which files there are; use two drives as md RAID 1, or make what is on the disk {} smaller first, so that \
-             they can stay on it (--home disk)",
+            "{}: device '{}' has the only copy of the first {} of the disk: if it fails, they are lost as well, usually with \
+             the metadata of the file system; use two drives as md RAID 1, or make the file system {} smaller first, so that they can \
+             stay on the disk (--home disk)",
             displaced.path.display(),
             displaced.device,
             displaced.bytes,
@@ -189,7 +189,7 @@ fn costs(spec: &VolumeSpec, adopted: &Adopted) -> Vec<String> {
         ));
     } else {
         lines.push(format!(
-            "{}: the disk has all of its data, up to {size}, also without the fast device, but for writes that are not written back",
+            "{}: without the fast device the disk still has all of its data, up to {size}, except writes that are not written back",
             adopted.path.display()
         ));
     }

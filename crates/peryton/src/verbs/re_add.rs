@@ -94,7 +94,7 @@ fn while_served(args: &Args, volume: &Served) -> Result<(), Failure> {
         let state = volume.value(&Ask::Writeback {}, "cleaning")?;
         done["dirty_bytes"] = writeback::wait(volume, state)?["dirty_bytes"].take();
         if !args.json {
-            output::tell("what only one device had is on both now\n")?;
+            output::tell("the data that only one device had are on both now\n")?;
         }
     }
     if args.json { output::print_json(&done) } else { Ok(()) }

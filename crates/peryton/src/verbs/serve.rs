@@ -323,7 +323,7 @@ impl Start {
             return self.tell_evacuated();
         }
         let lost = match lost.0 {
-            _ if opened.is_loss_unknown => format!("lost is {WHAT_IS_NOT_KNOWN}"),
+            _ if opened.is_loss_unknown => format!("loss of {WHAT_IS_NOT_KNOWN}"),
             0 => "no loss is known".to_owned(),
             _ => format!("{lost} are lost"),
         };

@@ -85,9 +85,9 @@ fn degraded(status: &Value, lost: &Value) -> String {
 /// A line for each device that was evacuated.
 fn evacuated(status: &Value) -> impl Iterator<Item = String> {
     let devices = status["devices"].as_object().into_iter().flatten();
-    devices.filter(|(_, device)| device["state"] == "evacuated").map(|(name, _)| {
-        format!("removed: {name}, without which the volume goes on; peryton re-add takes it back, empty")
-    })
+    devices
+        .filter(|(_, device)| device["state"] == "evacuated")
+        .map(|(name, _)| format!("removed: {name}: the volume goes on without it; peryton re-add takes it back, empty"))
 }
 
 /// A line about the volume as a block device of this machine.
@@ -135,8 +135,8 @@ fn doubt(status: &Value) -> Option<String> {
     }
     (status["in_doubt"] == true).then(|| {
         format!(
-            "IN DOUBT: a flush of {of} failed; what was written since the last one may be lost, and the next flush of a \
-             client says so"
+            "IN DOUBT: a flush of {of} failed; writes since the last good flush may be lost, and the next flush of each \
+             client fails"
         )
     })
 }
@@ -146,7 +146,7 @@ fn unprotected(status: &Value) -> Option<String> {
     let kept = &status["process_death"];
     (kept["unprotected"] == true).then(|| {
         let why = kept["not_kept"].as_str().unwrap_or("?");
-        format!("UNPROTECTED: if the server is killed, what was answered and not flushed may be lost: {why}")
+        format!("UNPROTECTED: if the server is killed, acknowledged writes that are not flushed may be lost: {why}")
     })
 }
 
@@ -243,12 +243,12 @@ fn bypassed(ledger: &Value) -> Option<String> {
     let counts = [
         (number(&ledger["bypassed"]), "not admitted"),
         (of("sequential"), "of sequential streams"),
-        (of("congested"), "because it was slower"),
+        (of("congested"), "because the fast device was slower"),
         (of("dirty_target"), "because too much was dirty"),
     ];
     let some: Vec<String> =
         counts.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}")).collect();
-    (all.is_object() && !some.is_empty()).then(|| format!("past the fast device: {}", some.join(", ")))
+    (all.is_object() && !some.is_empty()).then(|| format!("bypassed accesses: {}", some.join(", ")))
 }
 
 /// A line about what is kept of what the cache has learnt.
@@ -265,9 +265,10 @@ fn warm(status: &Value) -> Option<String> {
     let start = if began.is_object() {
         let (snapshot, unknown) = (&began["snapshot"], number(&began["unknown_extents"]));
         let policy = if began["has_policy"] == true { "" } else { ", of another replacement policy" };
-        let others = if unknown > 0 { format!(", {unknown} others had come since") } else { String::new() };
+        let others =
+            if unknown > 0 { format!(", {unknown} other extents entered the cache after it") } else { String::new() };
         format!(
-            "began warm: {} extents by a snapshot that was {}{policy}{others}",
+            "began warm: {} extents from a snapshot that was {}{policy}{others}",
             number(&began["restored_extents"]),
             age(snapshot)
         )
@@ -343,9 +344,12 @@ fn shown(status: &Value) -> String {
     lines.extend(warnings(status));
     lines.extend(status["parts"].as_array().into_iter().flatten().map(part));
     if let Some(age) = status["log_age_s"].as_f64() {
-        let newer =
-            if status["state"] == "degraded" { "what is lost with the log" } else { "the oldest write in the log" };
-        lines.push(format!("{newer} is {} old at most", Nanos((age * 1e9) as u64)));
+        let newer = if status["state"] == "degraded" {
+            "the oldest write that is lost with the log"
+        } else {
+            "the oldest write in the log"
+        };
+        lines.push(format!("{newer} is at most {} old", Nanos((age * 1e9) as u64)));
     }
     lines.extend(in_service::line(&status["change"]));
     lines.extend(evacuated(status));
@@ -369,7 +373,7 @@ fn shown(status: &Value) -> String {
     lines.extend(adaptive(status));
     let faults = status["faults"].as_array().map_or(0, Vec::len);
     if faults > 0 {
-        lines.push(format!("{faults} faults are in force, as a drill"));
+        lines.push(format!("faults that a drill has injected: {faults}"));
     }
     let mut traffic = table::figures(&["", "requests", "mean us", "p50", "p99", "p99.9", "max"]);
     for kind in ["read", "write", "flush", "other"] {

@@ -40,9 +40,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return output::print(&as_text(&View::between(Some(&first), &second, None)));
     }
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
-        return Err(Failure::bad_input(
-            "top: draws on a terminal, and this is none: give --once for one screen as text",
-        ));
+        return Err(Failure::bad_input("top: needs a terminal: give --once for one screen as text"));
     }
     watch(&args.volume, interval)
 }

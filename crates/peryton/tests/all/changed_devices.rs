@@ -32,7 +32,7 @@ fn an_evacuated_device_is_pulled_and_comes_back_and_the_design_follows() {
     client.flush().unwrap();
 
     run(&["remove", "v.toml"]).fails(2, &["DEVICE"]);
-    run(&["remove", "v.toml", "hdd"]).fails(2, &["'hdd' has the origin of all 32MiB", "peryton replace"]);
+    run(&["remove", "v.toml", "hdd"]).fails(2, &["'hdd' has all 32MiB", "peryton replace"]);
     run(&["remove", "v.toml", "--stop"]).fails(2, &["no remove is under way"]);
     run(&["remove", "v.toml", "ssd", "--rate", "0"]).fails(2, &["--rate 0"]);
     run(&["re-add", "v.toml", "ssd"]).fails(2, &["'ssd' is part of the volume"]);

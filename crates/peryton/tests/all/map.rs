@@ -93,7 +93,7 @@ fn the_map_of_a_served_cache_counts_accesses_and_keeps_them() {
         assert_eq!(last["of"], "extents");
         assert_eq!(parts[0]["devices"], serde_json::json!(["small", "large"]));
         let text = peryton(folder, &["dump", "v.toml"]).ok().out;
-        assert!(text.contains("accesses by address, 64KiB a sign, at most 20\n"), "{text}");
+        assert!(text.contains("accesses by address, 64KiB a cell, at most 20\n"), "{text}");
         assert!(text.contains(", 20 accesses, last "), "{text}");
 
         // What is closed says the same, in the same words; and the next server goes on with it.

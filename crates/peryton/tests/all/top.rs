@@ -149,7 +149,7 @@ fn one_screen_as_text_shows_traffic_cache_devices_and_heat() {
     assert!(shown.starts_with("seen: 16MiB healthy, up ") && shown.contains("dirty: 64KiB"), "{shown}");
     assert!(row("hits:")[1].parse::<f64>().unwrap() > 90.0 && shown.contains("small.img"), "{shown}");
     // 16 MiB in 256 parts: the writes begin in the first, the reads in the 65th.
-    let heat: Vec<&str> = shown.lines().skip_while(|line| !line.contains("a sign")).skip(1).collect();
+    let heat: Vec<&str> = shown.lines().skip_while(|line| !line.contains("a cell")).skip(1).collect();
     assert!(heat[0].starts_with("█···") && heat[1].starts_with("█···") && heat[2].starts_with("····"), "{shown}");
 }
 

@@ -76,7 +76,7 @@ impl Map<'_> {
         let mut cells = vec![0.0; end.div_ceil(part) as usize];
         self.rows.iter().for_each(|row| cells[(number(&row["offset"]) / part) as usize] += of(row) as f64);
         let hottest = cells.iter().copied().fold(0.0, f64::max);
-        let head = format!("accesses by address, {} a sign, at most {hottest:.0}", Bytes(part));
+        let head = format!("accesses by address, {} a cell, at most {hottest:.0}", Bytes(part));
         let rows = cells.chunks(COLUMNS as usize);
         let rows = rows.map(|row| format!("  {}", row.iter().map(|cell| shade(*cell, hottest)).collect::<String>()));
         std::iter::once(head).chain(rows).collect()
@@ -99,7 +99,7 @@ mod tests {
         let rows = [row(0, 4000), row(1, 1), json!({ "offset": 3 << 20, "len": 1 << 20 })];
         let map = Map { rows: &rows, names: &["ssd".to_owned()], is_of_log: false };
         let picture = map.picture();
-        assert_eq!(picture, ["accesses by address, 1MiB a sign, at most 4000", "  █░··"]);
+        assert_eq!(picture, ["accesses by address, 1MiB a cell, at most 4000", "  █░··"]);
         assert_eq!(map.line(&rows[1]), "1048576 ssd 4096, 1 accesses");
         assert_eq!(map.line(&rows[2]), "3145728 -");
         let none = Map { rows: &rows[2..], ..map };
