@@ -115,7 +115,7 @@ impl Handoff {
         }
         if let (None, Some(why)) = (&found, why) {
             tracing::warn!(
-                "the records of a server that was killed are not taken over: {why}; what was flushed is recovered"
+                "the records of the killed server are not taken over: {why}; the flushed writes are recovered"
             );
         }
         found

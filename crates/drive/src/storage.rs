@@ -258,9 +258,7 @@ impl Storage for Files<'_> {
     }
 
     fn forget_memory(&mut self, volume: VolumeId) {
-        tracing::warn!(
-            "what a server that was killed has left in memory is not taken over: a device has failed a flush"
-        );
+        tracing::warn!("the records of the killed server are not taken over: a device has failed a flush");
         self.handoff.forget(volume, self.devices);
     }
 }

@@ -135,7 +135,7 @@ pub fn tell_design(done: &Value) -> Result<(), Failure> {
     match (done["design"].as_str(), done["design_error"].as_str()) {
         (Some(design), _) => output::tell(&format!("{design} has the new path\n")),
         (None, Some(why)) => {
-            terminal::remark(&format!("the design is as it was: {why}"));
+            terminal::remark(&format!("the design is unchanged: {why}"));
             Ok(())
         }
         (None, None) => Ok(()),

@@ -188,7 +188,7 @@ impl NewDesign {
         let write = (self.mode == PlacementKind::Caching).then(|| self.write.unwrap_or(Write::Back).into());
         peryton_sim::NewDesign {
             about: vec![
-                "Written by `peryton create`. What is not here has its default: `peryton keys` lists every key, and which may change".to_owned(),
+                "Written by `peryton create`. Other keys have their defaults: `peryton keys` lists every key, and which may change".to_owned(),
                 "while the volume is served (`peryton set`). The mode and the extents stay as they were when the volume was made.".to_owned(),
             ],
             volume: self.volume,

@@ -271,7 +271,7 @@ impl Run<'_> {
         if !times.is_empty() && self.paced() {
             let named: Vec<String> = times.iter().map(|(key, time)| format!("{key} ({time})")).collect();
             let message = format!(
-                "the measured span is {} s, less than ten times {}: what the design does after such a time has hardly happened",
+                "the measured span is {} s, less than ten times {}: actions of the design after such a time hardly occur in it",
                 figure(span),
                 named.join(", ")
             );

@@ -112,7 +112,7 @@ families! {
     BLOCK_DEVICE: Gauge "peryton_block_device_live" None [] "1 if the block device of this machine can be used";
     HITS: Counter "peryton_fast_hits" None [] "Accesses to an extent that the fast device or memory served";
     MISSES: Counter "peryton_fast_misses" None [] "Accesses to an extent that needed the slow device";
-    BYPASSED: Counter "peryton_bypassed" None ["reason"] "Accesses that went past the fast device";
+    BYPASSED: Counter "peryton_bypassed" None ["reason"] "Accesses that bypassed the fast device";
     ADMISSION_THRESHOLD: Gauge "peryton_admission_threshold" None []
         "The adaptive admission threshold in force: bytes, references, or a probability";
     ADMISSION_SCORE: Gauge "peryton_admission_score" None []
@@ -124,7 +124,7 @@ families! {
     HELD_WRITES: Counter "peryton_held_writes" None [] "Writes that waited for the write-back of their extent";
     DIRTY: Gauge "peryton_dirty" Bytes [] "Data that only the fast device has in its newest version";
     DIRTY_LIMIT: Gauge "peryton_dirty_limit" Bytes [] "The most data that may be dirty";
-    DIRTY_AGE: Gauge "peryton_dirty_oldest_age" Seconds [] "How long the oldest dirty data has been dirty";
+    DIRTY_AGE: Gauge "peryton_dirty_oldest_age" Seconds [] "Time for which the oldest dirty data have been dirty";
     DIRTY_MAX_AGE: Gauge "peryton_dirty_max_age" Seconds [] "How long data may be dirty";
     CLEANING_RATE: Gauge "peryton_cleaning_rate" BytesPerSecond [] "Rate of write-back, as last measured";
     CLEAN_IN: Gauge "peryton_cleaning_remaining" Seconds [] "Time until all data are clean, without further writes";
@@ -137,8 +137,8 @@ families! {
     MAP_UPDATES: Counter "peryton_journal_map_updates" None [] "Updates of the map in these commits";
     CHECKPOINTS: Counter "peryton_journal_checkpoints" None [] "Checkpoints of the whole map, or indexes of the log";
     LOG_APPENDED: Counter "peryton_logging_appended" Bytes [] "Bytes of writes that were appended to the log";
-    LOG_DIRECT: Counter "peryton_logging_direct" Bytes [] "Bytes of writes that went past the log";
-    LOG_PAST: Counter "peryton_logging_direct_writes" None ["reason"] "Writes that went past the log";
+    LOG_DIRECT: Counter "peryton_logging_direct" Bytes [] "Bytes of writes that bypassed the log";
+    LOG_PAST: Counter "peryton_logging_direct_writes" None ["reason"] "Writes that bypassed the log";
     LOG_MIGRATED: Counter "peryton_logging_migrated" Bytes [] "Bytes that migrations wrote from the log to the primary";
     LOG_MIGRATIONS: Counter "peryton_logging_migrations" None ["trigger"] "Migrations that were started";
     LOG_READS: Counter "peryton_logging_reads" None ["from"] "Reads by whether they needed the log";
@@ -146,7 +146,7 @@ families! {
     LOG_AGE: Gauge "peryton_logging_oldest_age" Seconds [] "Age of the oldest write that the primary does not have";
     DEVICE_STATE: Gauge "peryton_device_state" None ["device", "state"] "1 for the state of the device, 0 for the others";
     DEVICE_SIZE: Gauge "peryton_device_size" Bytes ["device"] "Size of the device";
-    DEVICE_USED: Gauge "peryton_device_used" Bytes ["device"] "What the volume occupies of the device";
+    DEVICE_USED: Gauge "peryton_device_used" Bytes ["device"] "Bytes of the device that the volume occupies";
     DEVICE_ERRORS: Counter "peryton_device_errors" None ["device"] "Commands that failed after all attempts";
     DEVICE_RETRIES: Counter "peryton_device_retries" None ["device"] "Commands that were repeated";
     DEVICE_FAILED_FLUSHES: Counter "peryton_device_failed_flushes" None ["device"] "Flushes that failed";
@@ -182,11 +182,11 @@ families! {
     DRIVE_READ_AGE: Gauge "peryton_drive_health_age" Seconds ["device", "drive"]
         "How long ago the drive has last answered with its health";
     DRIVE_PASSED: Gauge "peryton_drive_healthy" None ["device", "drive"] "1 if the drive is well by its own judgement";
-    DRIVE_WARNING: Gauge "peryton_drive_warning" None ["device", "drive", "warning"] "1 for what the drive warns of";
+    DRIVE_WARNING: Gauge "peryton_drive_warning" None ["device", "drive", "warning"] "1 for each warning of the drive";
     DRIVE_USED: Gauge "peryton_drive_life_used" Ratio ["device", "drive"]
         "Share of its life that the drive has used up by its own estimate; it may exceed 1";
     DRIVE_LIFE_LEFT: Gauge "peryton_drive_life_left_estimated" Seconds ["device", "drive"]
-        "Life of the drive that is left, estimated from what was used up in the time for which it had power";
+        "Remaining life of the drive, estimated from the life that it has used up while it had power";
     DRIVE_SPARE: Gauge "peryton_drive_spare" Ratio ["device", "drive"] "Spare that is left, as a share of a new drive's";
     DRIVE_SPARE_LEAST: Gauge "peryton_drive_spare_threshold" Ratio ["device", "drive"]
         "Spare below which the drive warns";

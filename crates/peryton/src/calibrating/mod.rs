@@ -218,7 +218,7 @@ fn introduce(device: &About, open: &DirectDevice) {
         let _ = write!(line, ", {model}");
     }
     if let Some(rotational) = device.rotational {
-        line += if rotational { ", rotational as the system says" } else { ", not rotational" };
+        line += if rotational { ", rotational according to the system" } else { ", not rotational" };
     }
     line += match (device.written, device.scratch) {
         (true, true) => "; reads and writes it",
@@ -228,7 +228,7 @@ fn introduce(device: &About, open: &DirectDevice) {
     let _ = write!(line, "; by {}", open.method());
     terminal::remark(&line);
     if !device.direct {
-        terminal::remark("the file system has no O_DIRECT: what is measured is the page cache in front of it");
+        terminal::remark("the file system has no O_DIRECT: the measurement shows the page cache in front of it");
     }
 }
 

@@ -87,7 +87,7 @@ pub fn no_better(fit: &Fit) -> Option<String> {
             _ => "writes",
         });
         format!(
-            "this profile is no better than none for {}: the latencies of the fitted half alone are as near to the other",
+            "this profile is no better than none for {}: the latencies of the fitted half alone are as near to those of the other half",
             names.collect::<Vec<_>>().join(" and ")
         )
     })

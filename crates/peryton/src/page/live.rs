@@ -56,7 +56,7 @@ fn body(name: &str) -> Markup {
             p id="no-drives" class="about" { "No drive beneath the volume is read (" code { "peryton serve --health" } ", docs/monitor.md)." }
             div id="of-drives" hidden {
                 (table(&DRIVES, "drives"))
-                p class="about" { "What each drive says of itself; " em { "write amplification" } " only of drives that count what is written to their flash, and " em { "left" } " is estimated at the rate of its life so far." }
+                p class="about" { "The figures are those that each drive reports. Only drives that count the writes to their flash have a " em { "write amplification" } ", and " em { "left" } " is estimated at the rate of the life so far." }
             }
             h2 { "Settings" }
             p class="about" { "Settings that override the design. They hold when the volume is served again, until they are taken back (" code { "peryton set" } ")." }

@@ -106,7 +106,7 @@ impl Recording {
             )));
         };
         let figures = figures.filter(|_| counted > 0).ok_or_else(|| {
-            bad("no request in it that the drive had counted: the drive counts every five seconds, and when it is stopped")
+            bad("has no request that the counters of the drive include: the drive records its counters every five seconds and at the stop")
         })?;
         let uncounted = rows.len() - counted;
         rows.truncate(counted);

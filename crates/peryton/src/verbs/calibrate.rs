@@ -351,7 +351,7 @@ fn report(args: &Args, source: &str, fit: &Fit, sustained: Vec<String>) -> Resul
         text += &format!("\n{line}\n");
     }
     text += &format!(
-        "\n{}: demerit {} ms of a mean of {} ms ({} %) on {} requests that were fitted, {} of {} ({} %) on {} that were not\n",
+        "\n{}: demerit {} ms at a mean of {} ms ({} %) on {} fitted requests; {} ms at {} ms ({} %) on {} scored requests\n",
         args.out.display(),
         table::number(fit.fitted.demerit_ms),
         table::number(fit.fitted.mean_ms),
@@ -365,7 +365,8 @@ fn report(args: &Args, source: &str, fit: &Fit, sustained: Vec<String>) -> Resul
     text += &beside_null(fit);
     let [fitted, other, null] = fit.without_slowest.map(|share| table::number(share * 100.0));
     text += &format!(
-        "Without the slowest of every 200 requests: {fitted} % where it was fitted, {other} % where not, and there {null} % without a model\n"
+        "Without the slowest of every 200 requests: {fitted} % on the fitted requests, {other} % on the scored ones, and {null} % on \
+         these without a model\n"
     );
     if fit.other.demerit_share > page::TRUSTED_DEMERIT {
         text +=
@@ -385,7 +386,7 @@ fn beside_null(fit: &Fit) -> String {
         each.join(", ")
     };
     let mut text = format!(
-        "Of what was not fitted, in % of the mean: the model {}; without a model, the latencies of the fitted half {}\n",
+        "Demerit on the scored requests, in % of the mean: the model {}; the latencies of the fitted half, without a model, {}\n",
         of(&fit.other),
         of(&fit.null)
     );

@@ -404,7 +404,7 @@ fn specified(found: &Answer) -> String {
         cells.extend(pairs.into_iter().flat_map(|(measured, stated)| [measured, stated]).map(table::number));
         rows.add_row(cells);
     }
-    format!("Measured, and as the maker states it (the ranking takes what was measured):\n{}", rows.shown())
+    format!("Measured figures, and those of the maker (the ranking uses the measured ones):\n{}", rows.shown())
 }
 
 /// What each kind costs over the years.

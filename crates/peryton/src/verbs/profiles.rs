@@ -189,7 +189,7 @@ fn origins(profile: &Profile) -> String {
     }
     let unsaid = profile.provenance.unsaid().count();
     if unsaid > 0 {
-        parts.push(format!("{unsaid} of which the profile does not say where they come from"));
+        parts.push(format!("{unsaid} without a source in the profile"));
     }
     format!("values: {} (peryton profiles {} --values)\n", parts.join(", "), profile.name)
 }

@@ -71,7 +71,7 @@ pub fn tell_path(path: Option<&Path>, name: &str, updated: Option<Result<PathBuf
     match (updated, path) {
         (Some(Ok(design)), _) => output::tell(&format!("{} has the new path\n", design.display())),
         (Some(Err(why)), _) => {
-            terminal::remark(&format!("the design is as it was: {why}"));
+            terminal::remark(&format!("the design is unchanged: {why}"));
             Ok(())
         }
         (None, Some(path)) => output::tell(&format!("set the path of '{name}' in the design to {}\n", path.display())),

@@ -261,7 +261,7 @@ impl Supervisor<'_> {
                 if self.notifier.keeps()
                     && let Err(error) = self.notifier.keep(HANDOFF_NAME, descriptor.as_fd())
                 {
-                    eprintln!("peryton: systemd does not keep what is for the next server: {error}");
+                    eprintln!("peryton: systemd does not keep the memory for the next server: {error}");
                 }
                 *self.kept.borrow_mut() = Some(descriptor);
             }

@@ -216,7 +216,7 @@ fn shown(args: &Args, tuned: &Tuned) -> String {
         text += &(settings(tuned).shown() + "\n");
     }
     text += &before_and_after(tuned, args.objective, &args.subject_to.0).shown();
-    text += &format!("\n* what was to be {}; {}", best_word(args.objective), effort(tuned));
+    text += &format!("\n* the objective: the {} is best; {}", best_word(args.objective), effort(tuned));
     text += &format!(
         "Measured on {} requests of {}, after {} of warm-up{}; trace {}, Peryton {}.\n",
         tuned.before.requests,

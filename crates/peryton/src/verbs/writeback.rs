@@ -42,7 +42,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             Some(seconds) => format!("writing back {left}, which takes {}\n", cleaning::time(seconds)),
             None => format!("writing back {left}\n"),
         },
-        (_, left) => format!("what was dirty is written back; {left} became dirty since\n"),
+        (_, left) => format!("the dirty data are written back; {left} became dirty meanwhile\n"),
     })
 }
 

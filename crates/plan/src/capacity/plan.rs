@@ -187,7 +187,7 @@ pub fn plan(
     };
     if !catalogue.unpriced.is_empty() {
         let names = catalogue.unpriced.join(", ");
-        plan.assumptions.push(format!("devices of which no price is known take no part: {names} (--price NAME=USD)"));
+        plan.assumptions.push(format!("devices without a known price are left out: {names} (--price NAME=USD)"));
     }
     plan.estimated_values = estimates::of(&plan, catalogue);
     Ok(plan)
@@ -241,7 +241,7 @@ fn assumptions(ask: &Ask, workload: &Workload<'_>, capacity: Bytes, active: Byte
             None => "the same share as of the span of the trace's addresses; --active sets another",
         };
         all.push(format!(
-            "of the {capacity} stored, {active} ({share:.2} %) are in use during a time as long as the trace: {why}"
+            "{active} ({share:.2} %) of the {capacity} stored are in use during a period of the length of the trace: {why}"
         ));
         if whole.load.share >= 1.0 && whole.volume() < capacity {
             all.push(format!(
@@ -259,8 +259,8 @@ fn assumptions(ask: &Ask, workload: &Workload<'_>, capacity: Bytes, active: Byte
         }
         if whole.load.share < 1.0 && whole.volume() > workload.reach {
             all.push(format!(
-                "the data in use lie together at the beginning of the volume, on the outer tracks of disks; where they are scattered over all of it, disks \
-                 answer as late as with --active {capacity}"
+                "the data in use lie together at the beginning of the volume, on the outer tracks of disks; if they lie scattered \
+                 over the whole volume, disks are as slow as with --active {capacity}"
             ));
         }
     }
@@ -276,12 +276,12 @@ fn assumptions(ask: &Ask, workload: &Workload<'_>, capacity: Bytes, active: Byte
         peryton_units::person(workload.like.span_s)
     ));
     all.push(match ask.options.warm_up_requests {
-        0 => "every design is measured from its first request: caches and tiers begin empty, which other designs do not suffer \
-              from (--warm-up-requests)"
+        0 => "every design is measured from its first request: caches and tiers begin empty, to the disadvantage of their \
+              designs (--warm-up-requests)"
             .to_owned(),
         requests => format!(
-            "the first {requests} of {} requests warm every design up and are not measured (--warm-up-requests): what a cache \
-             or tier holds then is what these requests brought into it",
+            "the first {requests} of {} requests warm every design up and are not measured (--warm-up-requests): a cache \
+             or tier then holds the data that these requests brought into it",
             workload.hash.requests()
         ),
     });

@@ -340,8 +340,7 @@ impl Question {
         let mut all = Vec::new();
         if assumed {
             all.push(format!(
-                "requests of {}, as the paper measured: what devices can do at random depends on their size more than on anything \
-                 else (--request-size)",
+                "requests of {}, as in the paper: the speed of random accesses depends mostly on this size (--request-size)",
                 pattern.request
             ));
         }

@@ -331,7 +331,7 @@ fn about(
     }
     if !catalogue.unpriced.is_empty() {
         let names = catalogue.unpriced.join(", ");
-        assumptions.push(format!("devices of which no price is known take no part: {names} (--price NAME=USD)"));
+        assumptions.push(format!("devices without a known price are left out: {names} (--price NAME=USD)"));
     }
     let volume = |(index, load): (usize, &VolumeLoad)| FleetVolume {
         volume: load.name.clone(),

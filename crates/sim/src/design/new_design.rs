@@ -174,10 +174,12 @@ fn about(placement: PlacementKind) -> &'static str {
     match placement {
         PlacementKind::Single => "One device alone.",
         PlacementKind::Linear => "The devices one after the other, without moves.",
-        PlacementKind::Tiering => "What is used most is on the fast device, and the rest on the slow one.",
-        PlacementKind::Caching => "The slow device holds the volume, and the fast one copies of what is used most.",
+        PlacementKind::Tiering => "The most used data are on the fast device, and the rest are on the slow one.",
+        PlacementKind::Caching => {
+            "The slow device holds the volume, and the fast one holds copies of the most used data."
+        }
         PlacementKind::Partitioned => {
-            "Writes go to the device that answers sooner; what the fast one has is written back later."
+            "Writes go to the device that answers sooner; dirty data of the fast one are written back later."
         }
         PlacementKind::Logging => "The primary holds the volume. Writes are appended to the log first.",
     }
