@@ -68,7 +68,7 @@ pub struct Args {
 const LEAST_TO_APPLY: usize = 300;
 /// The least that a prediction may be wrong by, however well the twin agrees: two runs of one workload differ by as much.
 const LEAST_ERROR: f64 = 0.02;
-/// A twin that is further from its drive than this has not earned that its advice is carried out.
+/// Advice is not applied if the twin differs from its drive by more than this.
 const MOST_ERROR: f64 = 0.30;
 
 /// The result.
@@ -288,7 +288,7 @@ fn is_live(setting: &str) -> bool {
     design_keys().find(|key| key.is_at(path)).is_some_and(|key| key.live)
 }
 
-/// Changes the best live setting, if the twin has earned that.
+/// Changes the best live setting, if the twin is near enough to its drive.
 fn apply(volume: &Served, recording: &Recording, advice: &Advice) -> Result<Option<Applied>, Failure> {
     let is_exact = advice.error.is_some_and(|error| error <= MOST_ERROR);
     if !is_exact || recording.dropped > 0 || recording.rows.len() < LEAST_TO_APPLY {
