@@ -518,48 +518,61 @@ impl Service {
         let in_doubt = server.in_doubt();
         server.finish_recording();
         let (now, written_to) = (server.now, server.volume.written_to());
-        let (mut engine, about, mut memory, block_device) = server.into_parts();
+        let (mut engine, about, memory, block_device) = server.into_parts();
         let failed = block_device.and_then(BlockDevice::end);
+        about.events.end();
         if let Some(error) = in_doubt {
             // The volume stays marked as open on its devices, so it is recovered when it is opened next.
-            about.events.end();
             sockets.end();
             about.devices.iter().flatten().for_each(Device::unlock);
             return Err(error);
         }
-        let notifier = self.settings.notifier;
-        if about.read_only.is_some() {
-            // Nothing was written, so there is nothing to close.
-            about.events.end();
-            sockets.end();
-            about.devices.iter().flatten().for_each(Device::unlock);
-            return failed.map_or(Ok(summary), |error| Err(error.into()));
-        }
-        notifier.status("closing the volume");
-        let mut files = Files::new(&about.devices).map_err(system("memory"))?.notifying(&notifier);
         engine.tell_time(now, unix_s());
-        engine.tell_written_to(written_to);
-        let closed = engine.close(&mut files);
-        about.events.end();
-        if let (Ok(()), Some(held)) = (&closed, &about.held) {
+        let About { devices, held, read_only, .. } = about;
+        let is_written = read_only.is_none();
+        Closing { engine, devices, held, is_written, memory, sockets }
+            .close(&self.settings.notifier, Some(written_to))?;
+        tracing::info!("closed in good order");
+        failed.map_or(Ok(summary), |error| Err(error.into()))
+    }
+}
+
+/// A volume that is served no more, or was not served.
+struct Closing {
+    engine: Engine,
+    devices: Vec<Option<Device>>,
+    held: Option<Held>,
+    /// Whether the volume was opened to be written. Otherwise there is nothing to close.
+    is_written: bool,
+    memory: Result<SharedMemory, NoMemory>,
+    sockets: Sockets,
+}
+
+impl Closing {
+    /// Closes the volume, and lets go of its devices and addresses. If that fails, the volume is recovered when it is opened next.
+    fn close(mut self, notifier: &Notifier, written_to: Option<Bytes>) -> Result<(), ServeError> {
+        notifier.status("closing the volume");
+        let files = Files::new(&self.devices).map_err(|source| ServeError::System { what: "memory", source });
+        let closed = files.and_then(|files| {
+            if !self.is_written {
+                return Ok(());
+            }
+            written_to.into_iter().for_each(|to| self.engine.tell_written_to(to));
+            Ok(self.engine.close(&mut files.notifying(notifier))?)
+        });
+        if let (Ok(()), Some(held)) = (&closed, &self.held) {
             held.release();
         }
-        // The next server of the volume may need the same path.
-        sockets.end();
-        about.devices.iter().flatten().for_each(Device::unlock);
-        if let (Err(_), Ok(memory)) = (&closed, &mut memory) {
+        // The next server of the volume may need the same addresses.
+        self.sockets.end();
+        self.devices.iter().flatten().for_each(Device::unlock);
+        match (&closed, self.memory) {
+            (Ok(()), Ok(memory)) => memory.remove(),
             // The records may point to lost data, so the next server must not use them. The last flush covers all that was answered.
-            memory.doubt(true);
+            (Err(_), Ok(mut memory)) => memory.doubt(true),
+            (_, Err(_)) => {}
         }
-        closed?;
-        if let Ok(memory) = memory {
-            memory.remove();
-        }
-        tracing::info!("closed in good order");
-        match failed {
-            Some(error) => Err(error.into()),
-            None => Ok(summary),
-        }
+        closed
     }
 }
 
@@ -585,26 +598,12 @@ impl Service {
     }
 
     /// Closes the volume again, which no client has used.
-    pub fn close_unserved(mut self) {
-        let files = Files::new(&self.devices).map(|files| files.notifying(&self.settings.notifier));
-        let closed = files.map(|mut files| match self.read_only {
-            Some(_) => Ok(()),
-            None => {
-                self.opened.written_to.into_iter().for_each(|to| self.engine.tell_written_to(to));
-                self.engine.close(&mut files)
-            }
-        });
-        if let (Ok(Ok(())), Some(held)) = (&closed, &self.held) {
-            held.release();
-        }
-        self.controls.iter().for_each(Listening::end);
-        self.sites.iter().for_each(HttpListening::end);
-        self.devices.iter().flatten().for_each(Device::unlock);
-        match (closed, self.memory) {
-            (Ok(Ok(())), Ok(memory)) => memory.remove(),
-            (Ok(Ok(())), Err(_)) => {}
-            (Ok(Err(error)), _) => tracing::warn!(%error, "the volume is recovered when it is opened next"),
-            (Err(error), _) => tracing::warn!(%error, "the volume is recovered when it is opened next"),
+    pub fn close_unserved(self) {
+        let Service { engine, devices, held, memory, controls, sites, .. } = self;
+        let (is_written, sockets) = (self.read_only.is_none(), Sockets { controls, sites });
+        let closing = Closing { engine, devices, held, is_written, memory, sockets };
+        if let Err(error) = closing.close(&self.settings.notifier, self.opened.written_to) {
+            tracing::warn!(%error, "the volume is recovered when it is opened next");
         }
     }
 }
