@@ -176,6 +176,7 @@ impl World {
         if returns && self.returns.rng.random_range(0..4) == 0 {
             self.used_alone(device)?;
         }
+        let was_in_doubt = self.drive.engine.is_in_doubt();
         let changed = self.change(None, |engine, storage| {
             if !returns {
                 return engine.take_in(storage, device).map(|_| ()).map_err(|error| error.to_string());
@@ -213,6 +214,9 @@ impl World {
             Changed::Done(None) => {
                 if self.drive.engine.gone() != 0 {
                     return Err(format!("device {index} is back, and the volume is without it"));
+                }
+                if self.drive.engine.is_in_doubt() && !was_in_doubt {
+                    return Err(format!("device {index} is back, and no flush has failed, but the volume is in doubt"));
                 }
                 self.outcome.returns += 1;
                 if returns {

@@ -41,7 +41,7 @@ impl From<Write> for WritePolicy {
 }
 
 /// A design that is to be written.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct NewDesign {
     /// How data are placed on the devices.
     pub mode: PlacementKind,
@@ -54,7 +54,7 @@ pub struct NewDesign {
 }
 
 /// A device of a design that is to be written.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct NewDevice {
     /// The block device or the file; `None`: the design is for simulations.
     pub path: Option<Named>,
@@ -85,7 +85,7 @@ fn in_place(text: &str, path: &Path) -> Result<InPlace, Failure> {
 }
 
 /// The path by which a design names a device.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Named {
     path: String,
     /// What it was called on the command line, if that is not the same.
@@ -142,7 +142,18 @@ impl NewDesign {
     pub fn written(&self, path: &Path, set: &[String]) -> Result<Written, Failure> {
         // A design to simulate is for no machine in particular.
         let of_machine = machine_memory().filter(|_| self.can_be_served());
-        self.within(path, set, of_machine.map_or(MAP_MEMORY, map_budget))
+        let budget = of_machine.map_or(MAP_MEMORY, map_budget);
+        let written = self.within(path, set, budget)?;
+        if !self.can_be_served() || !self.devices.iter().any(NewDevice::has_size_of_profile) {
+            return Ok(written);
+        }
+        // The profile may be that of a larger drive. A simulation is of what is there.
+        let in_place = written.in_place(path)?;
+        let mut sized = self.clone();
+        for (device, made) in sized.devices.iter_mut().zip(&in_place.design().devices) {
+            device.size = device.size.or_else(|| device.has_size_of_profile().then_some(made.data));
+        }
+        sized.within(path, set, budget)
     }
 
     fn within(&self, path: &Path, set: &[String], budget: Bytes) -> Result<Written, Failure> {
@@ -200,6 +211,11 @@ impl NewDesign {
 }
 
 impl NewDevice {
+    /// Whether it is as large as the drive of its profile in simulations.
+    fn has_size_of_profile(&self) -> bool {
+        self.profile.is_some() && self.size.is_none()
+    }
+
     fn told(&self, name: &str) -> peryton_sim::NewDevice {
         let mut about = Vec::new();
         match &self.path {

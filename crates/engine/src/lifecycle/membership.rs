@@ -110,9 +110,8 @@ pub(super) fn rebuilt<P: PlacementOps>(mut drive: AnyDrive, before: &Drive<P>) -
         drive.io.excuses = before.io.excuses;
         drive.io.continue_from(before.io.now);
         // Closing may have failed, and what was written last may be lost.
-        if before.io.owes_error || before.io.in_doubt {
-            drive.io.owe_error();
-        }
+        drive.io.owes_error |= before.io.owes_error || before.io.in_doubt;
+        drive.io.in_doubt |= before.io.in_doubt;
     });
     drive
 }

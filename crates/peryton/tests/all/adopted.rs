@@ -321,7 +321,7 @@ fn a_disk_whose_cache_has_gone_is_given_back() {
         drop((client, serving));
         fs::remove_file(at.join("fast.img")).unwrap();
         let before = fs::read(at.join("slow.img")).unwrap();
-        peryton(at, &["export", "v.toml"]).fails(1, &["'fast' is not there", "--without fast"]);
+        peryton(at, &["export", "v.toml"]).fails(2, &["'fast' is not there", "--without fast"]);
         let without = ["export", "v.toml", "--without", "fast"];
         if write == "back" {
             let refused = peryton(at, &without);

@@ -1,11 +1,5 @@
 //! The design that options describe.
 
-use std::{
-    fs::File,
-    io::{Seek, SeekFrom},
-    path::Path,
-};
-
 use peryton_device::Profile;
 use peryton_drive::Linux;
 use peryton_engine::PlacementKind;
@@ -32,12 +26,10 @@ pub fn gather(args: &Args) -> Result<NewDesign, Failure> {
         (&args.slow, &args.slow_profile, args.slow_size, SLOW),
     ];
     let mut devices = Vec::new();
-    for (given, profile, size, usual) in given.into_iter().take(names(mode).len()) {
+    for (path, profile, size, usual) in given.into_iter().take(names(mode).len()) {
         let may_be_made = size.is_some() || args.size.is_some();
-        let path = given.as_ref().map(|path| Named::of(path, &Linux::default(), may_be_made)).transpose()?;
+        let path = path.as_ref().map(|path| Named::of(path, &Linux::default(), may_be_made)).transpose()?;
         let named = profile.as_ref().map(|name| Profile::named(name)).transpose()?;
-        // The profile may be that of a larger drive; a simulation is of what is there.
-        let size = size.or_else(|| named.as_ref().and_then(|_| given.as_ref().and_then(|path| size_of(path))));
         let profile = match (named, &path) {
             (None, None) => Some(Profile::named(usual)?),
             (named, _) => named,
@@ -60,12 +52,6 @@ pub fn gather(args: &Args) -> Result<NewDesign, Failure> {
         size_up(&mut new);
     }
     Ok(new)
-}
-
-/// The size of what is there.
-fn size_of(path: &Path) -> Option<Bytes> {
-    let end = File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0))).ok()?;
-    Some(Bytes(end)).filter(|size| *size > Bytes::ZERO)
 }
 
 fn refuse_what_does_not_apply(args: &Args, mode: PlacementKind) -> Result<(), Failure> {
@@ -116,6 +102,8 @@ fn readable(size: Bytes) -> Bytes {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::{fs::File, path::Path};
+
     use clap::Parser;
     use peryton_sim::Design;
 
@@ -153,9 +141,11 @@ mod tests {
         }
         let text =
             format!("--fast {} --slow {} --fast-profile {FAST} --slow-profile {SLOW}", fast.display(), slow.display());
-        let text = gather(&args(&text)).unwrap().written(&folder.path().join("d.toml"), &[]).unwrap().text;
-        let design = Design::parse(&text, "d", &[]).unwrap();
+        let path = folder.path().join("d.toml");
+        let written = gather(&args(&text)).unwrap().written(&path, &[]).unwrap();
+        let design = Design::parse(&written.text, "d", &[]).unwrap();
         assert!(design.volume > Bytes::mib(250) && design.volume < Bytes::mib(256), "{}", design.volume);
+        assert_eq!(design.volume, written.in_place(&path).unwrap().design().volume);
     }
 
     #[test]
