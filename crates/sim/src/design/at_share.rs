@@ -13,7 +13,7 @@ use peryton_engine::{AdmitBy, Placement, Replacement};
 use peryton_units::{Bytes, Nanos};
 
 use super::{
-    Design,
+    Design, DeviceDesign,
     key::{
         KeyDefault::{Else, Value},
         keys,
@@ -99,15 +99,13 @@ const LEAST_PART: Bytes = Bytes::mib(16);
 /// The same where the capacity of each device is what is sought, so that small ones differ.
 const LEAST_SIZED: Bytes = Bytes::mib(2);
 
-/// What the fast device, or the log, of a smaller design has for data, at the least and at the most.
-pub(crate) struct Part {
-    least: Bytes,
-    most: Bytes,
-}
-
-impl Part {
+/// How small the fast device, or the log, of a smaller design may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Least {
     /// Its share, whatever that is.
-    pub const ANY: Part = Part { least: Bytes::ZERO, most: Bytes(u64::MAX) };
+    Share,
+    /// What a device has at the least ([`Design::least_part`]), and no more than the volume needs.
+    Part,
 }
 
 /// A share of a number of extents, of which there is at least one if there was any.
@@ -151,45 +149,46 @@ impl Design {
     /// # Errors
     /// The design does not work in that size.
     pub fn with_load(&self, load: &Load) -> Result<Design, DesignError> {
-        let least = |index: usize| self.least_part(index);
-        match &self.placement {
+        let volume = match &self.placement {
             Placement::Tiering(pair) => {
                 let fast = pair.fast.index();
                 // The slow device has room for all data, as far as it has it in full.
                 let slow = load.volume(self.devices[pair.slow.index()].data).max(load.reach.min(self.volume));
-                let mine = Bytes((self.devices[fast].data.0 as f64 * load.share).ceil() as u64).max(least(fast));
-                self.at_share(load.share, slow + mine.min(slow), Part { least: least(fast), most: slow })
+                let mine = Bytes((self.devices[fast].data.0 as f64 * load.share).ceil() as u64);
+                slow + mine.max(self.least_part(fast)).min(slow)
             }
+            _ => load.volume(self.volume),
+        };
+        self.at_share(load.share, volume, Least::Part)
+    }
+
+    /// What the fast device, or the log, has for data at the least, and at the most, beside a volume of this size.
+    fn least_and_most(&self, share: f64, volume: Bytes) -> (Bytes, Bytes) {
+        match &self.placement {
+            Placement::Tiering(pair) => (self.least_part(pair.fast.index()), Bytes(volume.0 / 2)),
             Placement::Caching(pair) | Placement::Partitioned(pair) => {
-                let volume = load.volume(self.volume);
                 // All data fit beside the room that is kept free.
-                let free = pair.extent * u64::from(share_of(self.tuning.demotion_high, load.share));
-                self.at_share(load.share, volume, Part { least: least(pair.fast.index()), most: volume + free })
+                let free = pair.extent * u64::from(share_of(self.tuning.demotion_high, share));
+                (self.least_part(pair.fast.index()), volume + free)
             }
-            Placement::Logging(pair) => {
-                let volume = load.volume(self.volume);
-                self.at_share(load.share, volume, Part { least: least(pair.log.index()), most: volume })
-            }
-            Placement::Single { .. } | Placement::Linear { .. } => {
-                self.at_share(load.share, load.volume(self.volume), Part::ANY)
-            }
+            Placement::Logging(pair) => (self.least_part(pair.log.index()), volume),
+            Placement::Single { .. } | Placement::Linear { .. } => (Bytes::ZERO, volume),
         }
     }
 
     /// The design for a share of its load, with a volume of this size. What the fast device, or the log, has for data is its share,
-    /// within `bounds`.
+    /// or `least`. A drive in the place of a device has the same share of its load, and a volume in proportion to the device.
     ///
     /// # Errors
     /// The design does not work in that size.
-    pub(crate) fn at_share(&self, share: f64, volume: Bytes, bounds: Part) -> Result<Design, DesignError> {
-        self.refuse_nested(
-            "a design with a drive in the place of a device has no smaller version: simulate it in full",
-        )?;
+    pub(crate) fn at_share(&self, share: f64, volume: Bytes, least: Least) -> Result<Design, DesignError> {
         let unit = self.extent().unwrap_or(Bytes(4096)).0;
         let whole = |bytes: Bytes| Bytes(bytes.0.next_multiple_of(unit));
-        let part = |bytes: Bytes| {
-            whole(Bytes((bytes.0 as f64 * share).ceil() as u64).max(bounds.least.min(bytes)).min(bounds.most))
+        let (fewest, most) = match least {
+            Least::Share => (Bytes::ZERO, Bytes(u64::MAX)),
+            Least::Part => self.least_and_most(share, volume),
         };
+        let part = |bytes: Bytes| whole(Bytes((bytes.0 as f64 * share).ceil() as u64).max(fewest.min(bytes)).min(most));
         let mut sizes: Vec<(usize, Bytes)> = Vec::new();
         let mut total = volume;
         match &self.placement {
@@ -224,8 +223,14 @@ impl Design {
             overrides.push(format!("volume.size={}", total.0));
         }
         let of_volume = total.0 as f64 / self.volume.0.max(1) as f64;
+        let mut drives: Vec<(usize, Design)> = Vec::new();
         for (index, device) in self.devices.iter().enumerate() {
             let size = sizes.iter().find(|(at, _)| *at == index).map_or(device.data, |(_, size)| *size);
+            if let Some(drive) = &device.drive {
+                let drive = drive.at_share(share, drive.volume_behind(device, size), least)?;
+                written["devices"][&device.name]["design"] = drive.as_tables();
+                drives.push((index, drive));
+            }
             if let Model::Disk(disk) = &device.profile.model
                 && let Some(capacity) = smaller(disk, of_volume, Bytes(size.0 / u64::from(device.data_devices())))
             {
@@ -256,6 +261,10 @@ impl Design {
         }
         let mut small = Design::parse(&written.to_string(), &self.file, &overrides)?;
         small.name.clone_from(&self.name);
+        // They have what no text says.
+        for (index, drive) in drives {
+            small.devices[index].drive = Some(Box::new(drive));
+        }
         small.tuning = self.tuning.clone();
         let tuning = &mut small.tuning;
         (tuning.demotion_low, tuning.demotion_high) = (low, high);
@@ -269,6 +278,24 @@ impl Design {
         small.host_cache = self.host_cache;
         small.page_cache = self.page_cache;
         Ok(small)
+    }
+}
+
+impl Design {
+    /// The size of its volume if the design in which it is a device has so much data on it.
+    fn volume_behind(&self, device: &DeviceDesign, size: Bytes) -> Bytes {
+        let ratio = size.0 as f64 / device.data.0.max(1) as f64;
+        let volume = Bytes((self.volume.0 as f64 * ratio) as u64);
+        // The metadata of a smaller design are no larger.
+        let least = size + device.used.saturating_sub(device.data);
+        Bytes(volume.max(least).0.next_multiple_of(1 << 20)).min(self.volume)
+    }
+
+    /// The design as tables of another one, with its name.
+    fn as_tables(&self) -> toml::Value {
+        let mut tables: toml::Table = toml::from_str(&self.toml).expect("the design was written as TOML");
+        tables.insert("name".to_owned(), self.name.as_str().into());
+        toml::Value::Table(tables)
     }
 }
 

@@ -29,8 +29,8 @@ use std::path::Path;
 use peryton_engine::{Config, Engine, Placement, Tuning};
 use peryton_units::Bytes;
 
+pub(crate) use at_share::Least;
 pub use at_share::Load;
-pub(crate) use at_share::Part;
 pub use device::DeviceDesign;
 pub(crate) use device::{NamedDevice, NamedMember};
 pub use drive::{Design, KeptInMemory, Stream};
@@ -291,19 +291,10 @@ impl Design {
         self.devices.iter().find(|device| device.drive.is_some())
     }
 
-    /// An error about the first device that is a drive, if there is one.
-    ///
-    /// # Errors
-    /// One line that says what is refused.
-    pub fn refuse_nested(&self, why: &str) -> Result<(), DesignError> {
-        match self.nested() {
-            Some(device) => Err(DesignError::Key {
-                place: self.file.clone(),
-                key: format!("devices.{}.design", device.name),
-                problem: why.to_owned(),
-            }),
-            None => Ok(()),
-        }
+    /// This design, and those of the drives in the place of its devices.
+    pub(crate) fn nest(&self) -> Vec<&Design> {
+        let inside = self.devices.iter().filter_map(|device| device.drive.as_deref());
+        std::iter::once(self).chain(inside.flat_map(Design::nest)).collect()
     }
 
     /// The extent size of a hybrid: the unit that moves between its devices.

@@ -42,11 +42,14 @@ pub(super) struct Drawn {
     pub(super) streaming: u64,
 }
 
-/// Whether sequential streams go past the fast device of a design: because they are long, or because the disk is faster with them than
-/// the flash.
-pub(super) fn bypasses_streams(design: &Design) -> bool {
-    let bypass = &design.tuning.bypass;
-    design.placement.promotes() && (bypass.sequential.is_some() || bypass.congested)
+/// From which length sequential streams go past a fast device of a design: because they are long, or because the disk is faster with them
+/// than the flash. `None`: they do not.
+pub(super) fn bypassing(design: &Design) -> Option<Bytes> {
+    let bypassing = |one: &&Design| {
+        one.placement.promotes() && (one.tuning.bypass.sequential.is_some() || one.tuning.bypass.congested)
+    };
+    let nest = design.nest();
+    nest.into_iter().filter(bypassing).map(|one| one.tuning.bypass.sequential.unwrap_or(LONG)).min()
 }
 
 /// Requests of the warm-up in each slice.
@@ -70,12 +73,11 @@ impl Drawn {
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<Drawn, SimError> {
         let mut source = RequestSource::new(trace, design.volume, 1, options.fit, options.limit, progress)?;
-        let extent = design.extent().unwrap_or(Bytes(4096)).0;
+        let extent = design.nest().into_iter().filter_map(Design::extent).map(|extent| extent.0).max().unwrap_or(4096);
         let mut sizes: Vec<u64> = [REGION.0, SMALLER[0], SMALLER[1]].map(|size| size.next_multiple_of(extent)).to_vec();
         sizes.dedup();
         let mut kept: Vec<Kept> = sizes.into_iter().map(Kept::new).collect();
-        let mut streams =
-            bypasses_streams(design).then(|| Streams::new(design.tuning.bypass.sequential.unwrap_or(LONG)));
+        let mut streams = bypassing(design).map(Streams::new);
         let mut read = 0u64;
         while let Some(request) = source.take()? {
             let warms = read < options.warm_up_requests;

@@ -92,7 +92,7 @@ pub(crate) fn run(
     let mut found = parts.par_iter().map(one).collect::<Result<Vec<_>, SimError>>()?;
     let (whole, mut report, warm_up) = found.remove(0);
     let slices: Vec<BTreeMap<String, f64>> = found.into_iter().map(|(figures, ..)| figures).collect();
-    let has_disk = design.devices.iter().any(|device| device.profile.class == Class::Hdd);
+    let has_disk = design.bought().iter().any(|device| device.profile.class == Class::Hdd);
     let flushes = drawn.flushes as f64 >= FLUSHING * drawn.requests() as f64;
     let denser = scaled::is_denser_on_disk(design);
     let streams = streaming(design, &drawn).is_some();
@@ -192,7 +192,7 @@ fn is_of_requests(name: &str) -> bool {
 /// The share of requests in long sequential streams, if a cache has to do with them and they count.
 fn streaming(design: &Design, drawn: &Drawn) -> Option<f64> {
     let share = drawn.streaming as f64 / drawn.read.max(1) as f64;
-    (draw::bypasses_streams(design) && share >= STREAMING).then_some(share)
+    (draw::bypassing(design).is_some() && share >= STREAMING).then_some(share)
 }
 
 fn least_error(name: &str, has_disk: bool, flushes: bool) -> f64 {

@@ -3,7 +3,9 @@
 
 use std::fs;
 
-use peryton_sim::{Design, Options, Report, Sampling};
+use peryton_device::Model;
+use peryton_engine::Tuning;
+use peryton_sim::{Design, Load, Options, Report, Sampling};
 use peryton_units::{Bytes, Nanos};
 
 use crate::common::{random_requests, simulate};
@@ -50,6 +52,90 @@ fn a_drive_that_only_passes_on_is_as_its_device() {
             (device.reads, device.writes, device.bytes_read, device.bytes_written, device.busy_s)
         };
         assert_eq!(work(slow), work(nested_slow));
+    }
+}
+
+/// The fear: a sample of a design with a drive inside is another one than that of its devices, or the drive inside keeps its size.
+#[test]
+fn a_sample_shrinks_the_drive_inside_as_it_shrinks_the_others() {
+    let options =
+        Options { sample: Some(Sampling::new(0.5, 1).unwrap()), warm_up_requests: 1000, ..Options::default() };
+    let model = "profile = 'fixed'\nmodel = { read = '4ms', write = '3ms' }\n";
+    let sampled = |slow: &str| {
+        let small = SSD.replace("32MiB", "96MiB");
+        let report = report(&format!("{small}[devices.slow]\nsize = '512MiB'\n{slow}{CACHING}"), &options);
+        report.sample.unwrap().figures
+    };
+    let (direct, nested) = (
+        sampled(model),
+        sampled(&format!(
+            "[devices.slow.design.devices.only]\nsize = '520MiB'\n{model}[devices.slow.design.placement]\nmode = 'single'\n"
+        )),
+    );
+    let same = nested.into_iter().map(|(name, figure)| (name.replace("slow.only", "slow"), figure));
+    assert_eq!(direct, same.collect());
+
+    // Of three tiers every figure is that of the whole trace, as far as the intervals say.
+    let text = format!("{}{INSIDE}{CACHING}", SSD.replace("32MiB", "64MiB"));
+    let whole = report(&text, &Options { sample: None, ..options.clone() });
+    let part = report(&text, &options).sample.unwrap().figures;
+    let reads = |name: &str| whole.devices.iter().find(|(known, _)| known == name).unwrap().1.bytes_read as f64;
+    for name in ["fast", "slow.fast", "slow.slow"] {
+        let figure = part[&format!("devices.{name}.bytes_read")];
+        let close = figure.low * 0.9 <= reads(name) && reads(name) <= figure.high * 1.1;
+        assert!(close, "{name}: {figure:?} and {}", reads(name));
+    }
+}
+
+/// The fear: a trace that has a share of the load is simulated with a drive inside of full size, or with settings that the small design's
+/// file does not have.
+#[test]
+fn a_share_of_the_load_is_a_share_of_every_tier() {
+    let text = "[volume]\nsize = '1TiB'\n[devices.fast]\nprofile = 'intel-x25-e-32gb'\n\
+                [devices.slow.design.volume]\nsize = '1100GiB'\n\
+                [devices.slow.design.devices]\nfast = { profile = 'intel-320-300gb', size = '200GiB' }\n\
+                slow = { profile = 'seagate-exos-x20-20tb' }\n\
+                [devices.slow.design.placement]\nmode = 'caching'\nfast = 'fast'\nslow = 'slow'\n\
+                [placement]\nmode = 'caching'\nfast = 'fast'\nslow = 'slow'\n";
+    let whole = design(text, &[]).unwrap();
+    for share in [0.1, 0.01] {
+        let load = Load { share, volume_share: share, reach: Bytes::mib(64) };
+        let small = whole.with_load(&load).unwrap();
+        let inside = small.nested().unwrap().drive.as_ref().unwrap();
+        let part = |size: Bytes, of: Bytes| size.0 as f64 / of.0 as f64;
+        let of = whole.nested().unwrap().drive.as_ref().unwrap();
+        for (size, of) in [
+            (small.volume, whole.volume),
+            (small.devices[0].data, whole.devices[0].data),
+            (inside.volume, of.volume),
+            (inside.devices[0].data, of.devices[0].data),
+        ] {
+            assert!((part(size, of) / share - 1.0).abs() < 0.01, "{share}: {size} of {of}");
+        }
+        // The disk is smaller as well, so that its arm moves as far.
+        let tracks = |design: &Design| match &design.devices[1].profile.model {
+            Model::Disk(disk) => disk.tracks.as_ref().unwrap().capacity,
+            _ => panic!(),
+        };
+        assert!((part(tracks(inside), tracks(of)) / share - 1.0).abs() < 0.01);
+        assert!(small.devices[1].used <= inside.volume);
+        // What it is called, and its settings, are in the file.
+        let written = Design::parse(&small.toml, "small", &[]).unwrap();
+        let again = written.nested().unwrap().drive.as_ref().unwrap();
+        // A text has nothing of other placements.
+        let Tuning { logging, partition, .. } = again.tuning.clone();
+        let simulated = Tuning { logging, partition, ..inside.tuning.clone() };
+        assert_eq!((&again.name, again.volume, &again.tuning), (&of.name, inside.volume, &simulated));
+        assert_eq!(inside.tuning.writeback_delay.0 as f64, (of.tuning.writeback_delay.0 as f64 * share).round());
+    }
+    // The inner volume has room for the outer one, whatever the share.
+    for share in [0.5, 0.003, 0.0005] {
+        let tiered = text.replace("mode = 'caching'", "mode = 'tiering'").replace("[volume]\nsize = '1TiB'\n", "");
+        let load = Load { share, volume_share: share, reach: Bytes::mib(64) };
+        design(&tiered.replace("[devices.slow.design.volume]\nsize = '1100GiB'\n", ""), &[])
+            .unwrap()
+            .with_load(&load)
+            .unwrap();
     }
 }
 
@@ -186,7 +272,12 @@ fn what_makes_no_sense_is_refused_in_one_line() {
     }
     let error = design(&format!("[devices.only]\n{deep}\n[placement]\nmode = 'single'\n"), &[]).unwrap_err();
     assert!(error.contains("use at most 8"), "{error}");
+    let logs = INSIDE.replace(
+        "'caching'\nfast = 'fast'\nslow = 'slow'\nextent = '64KiB'",
+        "'logging'\nprimary = 'slow'\nlog = 'fast'",
+    );
     let options = Options { sample: Some(Sampling::new(0.5, 1).unwrap()), ..Options::default() };
-    let error = simulate(&text, &random_requests(10, 64 << 20, 1, 7), &options).unwrap_err().to_string();
-    assert!(error.contains("a device of it is a drive"), "{error}");
+    let requests = random_requests(10, 64 << 20, 1, 7);
+    let error = simulate(&format!("{SSD}{logs}{CACHING}"), &requests, &options).unwrap_err().to_string();
+    assert!(error.contains("design 'slow' cannot be sampled: a log"), "{error}");
 }
