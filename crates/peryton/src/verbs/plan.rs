@@ -374,10 +374,12 @@ fn shown(plan: &Plan) -> String {
     text
 }
 
-/// The best flash alone and the best disks alone, each in a line.
+/// The best flash alone, the best disks alone and the best three tiers, each in a line.
 fn beside(plan: &Plan, best: &Found) -> String {
     let mut text = String::new();
-    for (what, name) in [("flash", &plan.flash_alone), ("disks", &plan.disks_alone)] {
+    for (what, name) in
+        [("flash alone", &plan.flash_alone), ("disks alone", &plan.disks_alone), ("three tiers", &plan.three_tiers)]
+    {
         let found = plan.simulated.iter().find(|found| Some(&found.design) == name.as_ref());
         let Some(found) = found.filter(|found| found.design != best.design) else { continue };
         let metrics = &found.metrics;
@@ -386,7 +388,7 @@ fn beside(plan: &Plan, best: &Found) -> String {
             false => format!("mean {}, p99 {}", person_ms(metrics.mean_ms), person_ms(metrics.p99_ms)),
         };
         let misses = if found.meets || metrics.is_overloaded() { "" } else { " (misses a budget)" };
-        text += &format!("  {what} alone: {}, {}, {how}{misses}\n", found.label, money(found));
+        text += &format!("  {what}: {}, {}, {how}{misses}\n", found.label, money(found));
     }
     text
 }

@@ -96,6 +96,34 @@ fn a_volume_is_made_with_the_extent_that_fits_and_any_key_can_be_set() {
     peryton(folder.path(), &["check", "volume.toml"]).ok();
 }
 
+/// Checks that the other verbs find the figures of a plan in its file: on a sample about the same, and the same where they measure the same.
+fn says_what_the_plan_says(folder: &Path, design: &str, planned: &Value, plan: &Value) {
+    let json = |words: &[&str]| -> Value {
+        let all = [words, &["--trace", "load.toml", "--json"]].concat();
+        serde_json::from_str(&peryton(folder, &all).ok().out).unwrap()
+    };
+    let sim = ["sim", design, "--trace", "load.toml", "--warm-up-requests", "30000", "--sample", "0.3", "--json", "-"];
+    let report: Value = serde_json::from_str(&peryton(folder, &sim).ok().out).unwrap();
+    let figures = &report[0]["sample"]["figures"];
+    for (name, planned, scale) in
+        [("latency_us.all.mean", &planned["mean_ms"], 1e3), ("fast_hit_ratio", &planned["fast_hit_ratio"], 1.0)]
+    {
+        let planned = planned.as_f64().unwrap() * scale;
+        let (low, high) = (figures[name]["low"].as_f64().unwrap(), figures[name]["high"].as_f64().unwrap());
+        assert!((low..=high).contains(&planned), "{design} {name}: {planned} planned, {low} to {high} by a sample");
+    }
+    // The other verbs ask the same of the same file, without a word more.
+    let size = json(&["size", "--design", design, "--points", "3"]);
+    let own = size["points"].as_array().unwrap().iter().find(|point| point["size_bytes"] == size["design_bytes"]);
+    let tuned = json(&["tune", design, "--evaluations", "1", "--knob", "placement.max_moves=4,64", "--only"]);
+    for (verb, found) in [("size", own.unwrap()), ("tune", &tuned["before"])] {
+        for figure in ["mean_ms", "p99_ms", "fast_hit_ratio", "lifetime_years"] {
+            assert_eq!(found[figure], planned[figure], "{figure} of {verb}, {design}");
+        }
+    }
+    assert_eq!((&size["load_share"], &tuned["load_share"]), (&plan["simulated_share"], &plan["simulated_share"]));
+}
+
 /// The fear: the planner's small simulation says one thing, and its own file in full size another.
 #[test]
 fn the_written_design_in_full_size_on_a_sample_gives_the_figures_of_the_plan() {
@@ -103,7 +131,7 @@ fn the_written_design_in_full_size_on_a_sample_gives_the_figures_of_the_plan() {
     let spec = "requests = 60000\nfootprint = '1GiB'\nread_share = 0.7\narrival = { kind = 'poisson', mean = '12ms' }\nsize = '4KiB'\n\
                 address = { kind = 'zipf', exponent = 0.9, extent = '64KiB' }\n";
     fs::write(folder.path().join("load.toml"), spec).unwrap();
-    let devices = "intel-320-300gb,seagate-st4000dm000";
+    let devices = "intel-optane-p4800x-375gb,intel-320-300gb,seagate-st4000dm000";
     let plan = [
         "plan",
         "--trace",
@@ -126,30 +154,12 @@ fn the_written_design_in_full_size_on_a_sample_gives_the_figures_of_the_plan() {
     let hybrid = chosen.into_iter().find(|one| one["mode"] == "caching-back").expect("a cache is among them");
     let design = format!("out/{}.toml", hybrid["design"].as_str().unwrap());
     assert!(plan["simulated_share"].as_f64().unwrap() < 0.3, "{}", plan["simulated_share"]);
-    let sim = ["sim", &design, "--trace", "load.toml", "--warm-up-requests", "30000", "--sample", "0.3", "--json", "-"];
-    let report: Value = serde_json::from_str(&peryton(folder.path(), &sim).ok().out).unwrap();
-    let figures = &report[0]["sample"]["figures"];
-    for (name, planned, scale) in
-        [("latency_us.all.mean", &hybrid["mean_ms"], 1e3), ("fast_hit_ratio", &hybrid["fast_hit_ratio"], 1.0)]
-    {
-        let planned = planned.as_f64().unwrap() * scale;
-        let (low, high) = (figures[name]["low"].as_f64().unwrap(), figures[name]["high"].as_f64().unwrap());
-        assert!((low..=high).contains(&planned), "{name}: {planned} planned, {low} to {high} by a sample");
-    }
-    // The other verbs ask the same of the same file, without a word more.
-    let json = |words: &[&str]| -> Value {
-        let all = [words, &["--trace", "load.toml", "--json"]].concat();
-        serde_json::from_str(&peryton(folder.path(), &all).ok().out).unwrap()
-    };
-    let size = json(&["size", "--design", &design, "--points", "3"]);
-    let own = size["points"].as_array().unwrap().iter().find(|point| point["size_bytes"] == size["design_bytes"]);
-    let tuned = json(&["tune", &design, "--evaluations", "1", "--knob", "placement.max_moves=4,64", "--only"]);
-    for (verb, found) in [("size", own.unwrap()), ("tune", &tuned["before"])] {
-        for figure in ["mean_ms", "p99_ms", "fast_hit_ratio", "lifetime_years"] {
-            assert_eq!(found[figure], hybrid[figure], "{figure} of {verb}");
-        }
-    }
-    assert_eq!((&size["load_share"], &tuned["load_share"]), (&plan["simulated_share"], &plan["simulated_share"]));
+    says_what_the_plan_says(folder.path(), &design, hybrid, &plan);
+    let simulated = plan["simulated"].as_array().unwrap();
+    let three_tiers = simulated.iter().find(|one| one["design"] == plan["three_tiers"]).expect("they are among them");
+    assert!(three_tiers["slow_mode"].is_string() && three_tiers["devices"].as_array().unwrap().len() == 3);
+    fs::write(folder.path().join("three.toml"), three_tiers["design_toml"].as_str().unwrap()).unwrap();
+    says_what_the_plan_says(folder.path(), "three.toml", three_tiers, &plan);
     // A recording of the whole volume is none of the traces that have a share of the load.
     let whole = "time_us,op,offset,length\n0,R,0,4096\n9000,R,900000002048,4096\n";
     fs::write(folder.path().join("whole.csv"), whole).unwrap();

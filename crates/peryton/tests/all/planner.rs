@@ -7,7 +7,11 @@ use serde_json::Value;
 const PLAN: &[&str] = &["plan", "--trace", "trace.csv", "--devices", "super-talent-32gb,ibm-ultrastar-36z15"];
 
 fn plan(folder: &std::path::Path, more: &[&str]) -> Value {
-    let run = peryton(folder, &[PLAN, more, &["--json"]].concat()).ok();
+    asked(folder, &[PLAN, more].concat())
+}
+
+fn asked(folder: &std::path::Path, plan: &[&str]) -> Value {
+    let run = peryton(folder, &[plan, &["--json"]].concat()).ok();
     assert!(run.err.is_empty(), "a pipe gets no progress: {}", run.err);
     serde_json::from_str(&run.out).unwrap_or_else(|error| panic!("{error}: {}", run.out))
 }
@@ -50,8 +54,12 @@ fn a_report_has_what_it_promises_and_nothing_that_does_not_apply() {
 
 /// Plans into a folder, runs the commands in it, and compares every figure that both results have.
 fn repeated(folder: &std::path::Path, more: &[&str]) -> Value {
+    written(folder, &[PLAN, more, &["--latency", "1s"]].concat())
+}
+
+fn written(folder: &std::path::Path, plan: &[&str]) -> Value {
     let _ = std::fs::remove_dir_all(folder.join("out"));
-    let found = plan(folder, &[more, &["--latency", "1s", "--out", "out"]].concat());
+    let found = asked(folder, &[plan, &["--out", "out"]].concat());
     let script = std::fs::read_to_string(folder.join("out/reproduce.sh")).expect("it was written");
     let command = script.lines().find(|line| line.starts_with("peryton ")).expect("it has a command");
     // The path of the test's folder contains no character that a shell would quote.
@@ -125,6 +133,72 @@ fn the_commands_in_the_folder_give_the_figures_of_the_plan() {
     // Other replay options, and devices with all figures.
     repeated(folder.path(), &["--speed", "3", "--warm-up-requests", "200"]);
     repeated(folder.path(), &["--replay", "qd=4", "--lifetime", "1d", "--runners-up", "1"]);
+}
+
+/// The fear: a design of three tiers is written that gives other figures, of which a device is missing in a table, or that cannot be made.
+#[test]
+fn three_tiers_are_written_with_the_figures_of_the_plan_and_can_be_made() {
+    let folder = folder();
+    let path = folder.path();
+    std::fs::create_dir(path.join("devices")).expect("a folder");
+    for (name, price, model) in [
+        ("rust", 5, "read = '4ms'\nwrite = '4ms'\ncapacity = '400MiB'"),
+        ("brick", 40, "read = '500us'\nwrite = '500us'\ncapacity = '120MiB'\ncycles = 3000"),
+        ("spark", 10, "read = '20us'\nwrite = '20us'\ncapacity = '48MiB'\ncycles = 90000"),
+    ] {
+        let profile = format!(
+            "name = '{name}'\ndescription = '{name}'\nclass = 'fixed'\nprice_usd = {price}\nafr = 0.01\n\n[fixed]\n{model}\n\
+             active_w = 2\nidle_w = 1\n"
+        );
+        std::fs::write(path.join(format!("devices/{name}.toml")), profile).expect("written");
+    }
+    let spec = "requests = 40000\nfootprint = '160MiB'\nread_share = 0.6\nseed = 3\narrival = { kind = 'poisson', mean = '5ms' }\n\
+                size = '8KiB'\naddress = { kind = 'zipf', exponent = 0.9, extent = '64KiB' }\n";
+    std::fs::write(path.join("load.toml"), spec).expect("written");
+    let ask = ["plan", "--trace", "load.toml", "--devices", "devices", "--fill-limit", "100%", "--most", "2"];
+    let ask = [&ask[..], &["--latency", "850us", "--lifetime", "60s", "--runners-up", "1"]].concat();
+    let found = written(path, &ask);
+    let best = &found["best"];
+    assert_eq!(
+        (best["mode"].as_str(), best["dollars"].as_f64(), &found["three_tiers"]),
+        (Some("caching-back"), Some(55.0), &best["design"]),
+        "{best}"
+    );
+    let text = peryton(path, &ask).ok().out;
+    for part in ["Buy: spark caching (brick caching rust", "slow.fast", "slow.slow", "No redundancy in tier slow.slow"]
+    {
+        assert!(text.contains(part), "'{part}' is not in {text}");
+    }
+    // A plan whose answer is another names the best of three tiers beneath it.
+    let loose =
+        ["plan", "--trace", "load.toml", "--devices", "devices", "--most", "2", "--latency", "1s", "--lifetime", "60s"];
+    let text = peryton(path, &loose).ok().out;
+    assert!(text.contains("\n  three tiers: spark caching ("), "{text}");
+    let page = peryton(path, &[&ask[..], &["--report", "-"]].concat()).ok().out;
+    assert!(page.contains("Buy spark caching (brick caching rust") && page.contains("slow.design.devices.fast"));
+
+    // What the file says about serving it.
+    let name = best["design"].as_str().expect("a name");
+    let outer = std::fs::read_to_string(path.join(format!("out/{name}.toml"))).expect("written");
+    for line in [format!("#   peryton create {name}.slow.toml"), format!("#   peryton serve {name}.slow.toml --ublk")] {
+        assert!(outer.lines().any(|one| one == line), "{line}: {outer}");
+    }
+    let inner = peryton_sim::Design::load(path.join(format!("out/{name}.slow.toml")), &[]).expect("a design");
+    let sizes = [("spark", 48u64), ("brick", 120), ("rust", 400), ("inner", inner.volume.0 >> 20)];
+    for (name, mib) in sizes {
+        let file = std::fs::File::create(path.join(format!("{name}.img"))).expect("a file");
+        file.set_len(mib << 20).expect("a size");
+    }
+    let make = |design: &str, fast: &str, slow: &str| {
+        let path_of = |name: &str, image: &str| format!("devices.{name}.path={}", path.join(image).display());
+        let (fast, slow) = (path_of("fast", fast), path_of("slow", slow));
+        let words = ["create", design, "--set", &fast, "--set", &slow, "--json"];
+        let made: Value = serde_json::from_str(&peryton(path, &words).ok().out).expect("JSON");
+        made["size"].as_u64().expect("a size")
+    };
+    let file = format!("out/{name}.slow.toml");
+    assert_eq!(make(&file, "brick.img", "rust.img"), inner.volume.0);
+    assert_eq!(Some(make(&format!("out/{name}.toml"), "spark.img", "inner.img")), found["capacity_bytes"].as_u64());
 }
 
 /// The fear: a device that is smaller than its profile lives, costs or answers otherwise in the design that the plan writes.

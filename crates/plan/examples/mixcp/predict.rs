@@ -4,7 +4,7 @@
 //! requests that the fast devices serve; misses are fetched by the extent, and dirty extents are written back in the
 //! end.
 
-use peryton_plan::capacity::{Candidate, Catalogue, Like, Member, Mode, Workload, usable};
+use peryton_plan::capacity::{Candidate, Catalogue, Like, Member, Mode, Slow, Workload, usable};
 use peryton_sim::Redundancy;
 use peryton_trace::{MissRatioCurve, Source};
 use peryton_units::{Bytes, SECONDS_PER_YEAR};
@@ -75,13 +75,19 @@ struct Load {
 impl Predict<'_> {
     fn of(&self, candidate: &Candidate, curve: Option<&MissRatioCurve>) -> Option<Prediction> {
         // The paper's arithmetic knows stripes only.
-        if candidate.members().any(|(_, member)| member.redundancy != Redundancy::None) {
+        if candidate.members().iter().any(|(_, member)| member.redundancy != Redundancy::None) {
             return None;
         }
         let like = &self.like;
         let whole = Predictors::of(like, 0.0);
         let footprint = Bytes(like.footprint_bytes);
-        let Some(slow) = candidate.slow else {
+        let slow = match candidate.slow {
+            Some(Slow::Devices(slow)) => Some(slow),
+            // And two tiers.
+            Some(Slow::Drive(_)) => return None,
+            None => None,
+        };
+        let Some(slow) = slow else {
             return self.device(candidate.fast, Load { of: whole, data: self.workload.reach });
         };
         let fast = candidate.fast;

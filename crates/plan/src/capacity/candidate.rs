@@ -5,11 +5,11 @@ use std::fmt::Write;
 use peryton_device::{Class, Model, flash::Precondition};
 use peryton_engine::{PlacementKind, WritePolicy};
 use peryton_sim::{MAP_MEMORY, NewDesign, NewDevice, Redundancy, chosen_extent, kept_free};
-use peryton_units::{Bytes, Nanos};
+use peryton_units::Bytes;
 use serde::Serialize;
 
 use super::{
-    catalogue::{Catalogue, Kind, room, usable},
+    catalogue::{Catalogue, Kind, holding, room, usable},
     dominated,
     flash::Flash,
     protection::Protection,
@@ -36,6 +36,8 @@ pub enum Mode {
 impl Mode {
     const HYBRID: [Mode; 5] =
         [Mode::CachingBack, Mode::CachingThrough, Mode::Tiering, Mode::Partitioned, Mode::Logging];
+    /// How devices are used in front of a hybrid.
+    const FRONT: [Mode; 2] = [Mode::CachingBack, Mode::CachingThrough];
 
     fn placement(self) -> PlacementKind {
         match self {
@@ -91,6 +93,15 @@ impl Member {
     }
 }
 
+/// What is behind the fast devices of a hybrid.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Slow {
+    /// The slow devices (or the log).
+    Devices(Member),
+    /// A hybrid, as a drive of its own.
+    Drive(Box<Candidate>),
+}
+
 /// A set of devices and a way to use them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Candidate {
@@ -98,9 +109,9 @@ pub struct Candidate {
     pub mode: Mode,
     /// The fast devices (with a log: its primary), or all devices if the candidate is no hybrid.
     pub fast: Member,
-    /// The slow devices (or the log) of a hybrid.
-    pub slow: Option<Member>,
-    /// Whether idle disks are spun down.
+    /// What is behind them, in a hybrid.
+    pub slow: Option<Slow>,
+    /// Whether idle disks of its own are spun down.
     pub spin_down: bool,
     /// The share of each device that is filled at most, in thousandths.
     pub fill_per_mille: u32,
@@ -129,6 +140,9 @@ pub(super) const MOST_CANDIDATES: usize = 2_000;
 const SPIN_DOWN: &str = "30s";
 /// The largest over-provisioning of the flash model.
 const MOST_OVER_PROVISIONING: f64 = 16.0;
+/// What is behind the fast devices, in a design.
+const SLOW: &str = "slow";
+
 impl Candidate {
     /// All candidates with room for the data, the cheapest first. Left out are caches and tiers that cost as much as
     /// enough of their fast devices alone would: the fast devices alone are better under any trace.
@@ -157,7 +171,7 @@ impl Candidate {
         }
         for (fast, fast_kind) in kinds.iter().enumerate() {
             for (slow, slow_kind) in kinds.iter().enumerate() {
-                if Nanos(fast_kind.read_time().0.saturating_mul(2)) > slow_kind.read_time() {
+                if !fast_kind.is_faster_than(slow_kind) {
                     continue;
                 }
                 for mode in Mode::HYBRID {
@@ -183,7 +197,7 @@ impl Candidate {
 
     /// The purchase price of all its devices, spares included.
     pub fn dollars(&self, catalogue: &Catalogue) -> f64 {
-        self.members().map(|(_, member)| catalogue.kinds[member.kind].dollars(member)).sum()
+        self.members().into_iter().map(|(_, member)| catalogue.kinds[member.kind].dollars(member)).sum()
     }
 
     /// The same devices and the same way to use them, with fast devices of another capacity (of the catalogue's if none is given).
@@ -207,31 +221,62 @@ impl Candidate {
         !matches!(self.mode, Mode::Single | Mode::Logging)
     }
 
-    /// Its devices, each with its role in the design.
-    pub fn members(&self) -> impl Iterator<Item = (&'static str, Member)> + use<> {
+    /// The drive in the place of its slow devices.
+    pub fn drive(&self) -> Option<&Candidate> {
+        if let Some(Slow::Drive(drive)) = &self.slow { Some(drive) } else { None }
+    }
+
+    /// Its devices, each with its role in the design, without those of a drive inside.
+    pub(super) fn own(&self) -> impl Iterator<Item = (&'static str, Member)> + use<> {
         let names = match self.mode {
             Mode::Single => ["data", ""],
             Mode::Logging => ["primary", "log"],
-            _ => ["fast", "slow"],
+            _ => ["fast", SLOW],
         };
-        [(names[0], Some(self.fast)), (names[1], self.slow)]
-            .into_iter()
-            .filter_map(|(name, member)| Some((name, member?)))
+        let slow = if let Some(Slow::Devices(slow)) = self.slow { Some(slow) } else { None };
+        [(names[0], Some(self.fast)), (names[1], slow)].into_iter().filter_map(|(name, member)| Some((name, member?)))
+    }
+
+    /// All its devices, each with its role in the design as a report names it: `slow.fast` is the fast device of the drive inside.
+    pub fn members(&self) -> Vec<(String, Member)> {
+        let inside = self.drive().map(Candidate::members).unwrap_or_default();
+        let inside = inside.into_iter().map(|(role, member)| (format!("{SLOW}.{role}"), member));
+        self.own().map(|(role, member)| (role.to_owned(), member)).chain(inside).collect()
+    }
+
+    /// How its devices are used, and those of the drive inside.
+    pub(super) fn modes(&self) -> Vec<Mode> {
+        std::iter::once(self.mode).chain(self.drive().into_iter().flat_map(Candidate::modes)).collect()
+    }
+
+    /// The devices that have all data, as far as faster ones do not.
+    fn home(&self) -> Member {
+        match &self.slow {
+            Some(Slow::Drive(drive)) => drive.home(),
+            Some(Slow::Devices(slow)) if self.mode != Mode::Logging => *slow,
+            _ => self.fast,
+        }
+    }
+
+    /// The data that it has room for, with devices filled to the limit.
+    pub(super) fn room(&self, catalogue: &Catalogue) -> Bytes {
+        if let Some(drive) = self.drive() {
+            return usable(drive.room(catalogue));
+        }
+        let home = self.home();
+        let whole = usable(catalogue.kinds[home.kind].capacity(home)) * u64::from(home.data_devices());
+        Bytes((whole.0 as f64 * self.fill()) as u64)
     }
 
     /// Whether its data is stored on flash. Flash is affected by how full it is, disks by how far requests are apart.
     pub(super) fn lives_on_flash(&self, catalogue: &Catalogue) -> bool {
-        let home = match self.mode {
-            Mode::Single | Mode::Logging => self.fast,
-            _ => self.slow.unwrap_or(self.fast),
-        };
-        catalogue.kinds[home.kind].wears()
+        catalogue.kinds[self.home().kind].wears()
     }
 
     /// A name that is valid as a file name.
     pub fn name(&self, catalogue: &Catalogue) -> String {
         let mut name = self.mode.word().to_owned();
-        for (_, member) in self.members() {
+        for (_, member) in self.own() {
             let _ = write!(name, "_{}", catalogue.kinds[member.kind].profile.name);
             if let Some(capacity) = member.capacity {
                 let _ = write!(name, "-of-{}", decimal(capacity, ""));
@@ -245,6 +290,9 @@ impl Candidate {
             if member.spares > 0 {
                 let _ = write!(name, "+{}", member.spares);
             }
+        }
+        if let Some(drive) = self.drive() {
+            let _ = write!(name, "_{}", drive.name(catalogue));
         }
         if self.spin_down {
             name += "_spin-down";
@@ -267,10 +315,14 @@ impl Candidate {
                 (redundancy, spares) => format!("{devices} [{redundancy}, {spares} spare]"),
             }
         };
-        let mut label = match self.slow {
+        let slow = self.slow.as_ref().map(|slow| match slow {
+            Slow::Devices(slow) => of(*slow),
+            Slow::Drive(drive) => format!("({})", drive.label(catalogue)),
+        });
+        let mut label = match slow {
             None => of(self.fast),
             Some(slow) => {
-                let (fast, slow) = (of(self.fast), of(slow));
+                let fast = of(self.fast);
                 match self.mode {
                     Mode::CachingBack => format!("{fast} caching {slow} (write-back)"),
                     Mode::CachingThrough => format!("{fast} caching {slow} (write-through)"),
@@ -288,6 +340,10 @@ impl Candidate {
 
     /// The design that is bought: its file. It holds these data.
     pub fn text(&self, catalogue: &Catalogue, data: Bytes) -> String {
+        self.bought(catalogue, data).text()
+    }
+
+    fn bought(&self, catalogue: &Catalogue, data: Bytes) -> NewDesign {
         let extent = self.extent(catalogue, data);
         let part = |role: &str, has: Bytes, whole: Bytes| {
             let part = match role {
@@ -295,7 +351,7 @@ impl Candidate {
                 "fast" if matches!(self.mode, Mode::Tiering | Mode::Single) => Some(round(has.min(data))),
                 // All data fit beside the room that is kept free.
                 "fast" => Some(round(has.min(data + kept_free(extent)))),
-                "slow" if self.mode == Mode::Tiering => Some(data),
+                SLOW if self.mode == Mode::Tiering => Some(data),
                 _ => None,
             };
             // The whole device except for the drive's metadata, which grows with the volume; the design computes its size.
@@ -308,7 +364,7 @@ impl Candidate {
     /// all data.
     pub(crate) fn shared_text(&self, catalogue: &Catalogue, data: Bytes, fast: Option<Bytes>) -> String {
         let extent = chosen_extent(self.mode.placement(), data, fast.unwrap_or(data), MAP_MEMORY);
-        self.design(catalogue, data, extent, &|role, _, _| if role == "fast" { fast } else { None })
+        self.design(catalogue, data, extent, &|role, _, _| if role == "fast" { fast } else { None }).text()
     }
 
     /// `part`: what a device has for data, by its role, of what is filled of it, and of what it could have.
@@ -318,10 +374,10 @@ impl Candidate {
         data: Bytes,
         extent: Bytes,
         part: &dyn Fn(&str, Bytes, Bytes) -> Option<Bytes>,
-    ) -> String {
+    ) -> NewDesign {
         let fill = self.fill();
         let mut devices = Vec::new();
-        for (role, member) in self.members() {
+        for (role, member) in self.own() {
             let kind = &catalogue.kinds[member.kind];
             let whole = usable(kind.capacity(member)) * u64::from(member.data_devices());
             let has = Bytes((whole.0 as f64 * fill) as u64);
@@ -352,6 +408,12 @@ impl Candidate {
                 ..NewDevice::named(role)
             });
         }
+        if let Some(drive) = self.drive() {
+            // Its volume has room for the metadata of this design, too.
+            let inside = drive.bought(catalogue, Bytes(holding(data).0.next_multiple_of(1 << 20)));
+            let inside = NewDesign { name: Some(drive.name(catalogue)), ..inside };
+            devices.push(NewDevice { design: Some(Box::new(inside)), ..NewDevice::named(SLOW) });
+        }
         let placement = self.mode.placement();
         NewDesign {
             volume: (self.mode != Mode::Tiering).then_some(data),
@@ -363,7 +425,6 @@ impl Candidate {
             },
             ..NewDesign::of(placement, devices)
         }
-        .text()
     }
 
     /// The unit in which its fast devices take data, where they hold a part of these.
@@ -398,6 +459,44 @@ pub(super) fn decimal(size: Bytes, space: &str) -> String {
     format!("{text}{space}{unit}")
 }
 
+impl Candidate {
+    /// Three tiers: faster devices in front of this hybrid, which is a drive of its own then. None where it has three already, or no room
+    /// for the metadata of another drive. Left out are those that cost as much as enough of the faster devices alone would.
+    pub fn behind_faster(&self, catalogue: &Catalogue, ask: &Enumerate) -> Vec<Candidate> {
+        let mut found = Vec::new();
+        if !self.is_hybrid() || self.drive().is_some() || usable(self.room(catalogue)) < ask.capacity {
+            return found;
+        }
+        let slower = &catalogue.kinds[self.fast.kind];
+        for (index, kind) in catalogue.kinds.iter().enumerate() {
+            if !kind.is_worth_in_front_of(slower) {
+                continue;
+            }
+            for mode in Mode::FRONT {
+                let redundancy = ask.protection.of_fast(mode);
+                let owned = all_owned(kind, redundancy);
+                let mut counts: Vec<u32> =
+                    redundancy.devices(1).filter(|count| *count <= ask.most).into_iter().chain(owned).collect();
+                counts.dedup();
+                found.extend(counts.into_iter().map(|count| Candidate {
+                    mode,
+                    fast: ask.member(index, count, redundancy),
+                    slow: Some(Slow::Drive(Box::new(self.clone()))),
+                    spin_down: false,
+                    fill_per_mille: self.fill_per_mille,
+                }));
+            }
+            let alone = ask.price_alone(catalogue, index);
+            let front = if ask.is_sized(kind) { 0.0 } else { 1.0 };
+            found.retain(|one| {
+                let price = self.dollars(catalogue) + front * kind.dollars(one.fast);
+                one.fast.kind != index || (price < alone && price.is_finite())
+            });
+        }
+        found
+    }
+}
+
 /// All owned devices of a kind, or as many of them as make an array.
 fn all_owned(kind: &Kind, redundancy: Redundancy) -> Option<u32> {
     let fit = |count: &u32| redundancy.data_devices(*count).is_some();
@@ -418,6 +517,24 @@ impl Enumerate {
 
     fn fill_per_mille(&self) -> u32 {
         (self.protection.fill_limit * 1e3).round() as u32
+    }
+
+    /// Whether as much of it is bought as is needed.
+    fn is_sized(&self, kind: &Kind) -> bool {
+        self.flash == Flash::Any && kind.wears() && kind.owned == 0
+    }
+
+    /// The price of enough fast devices of a kind to hold all data alone.
+    fn price_alone(&self, catalogue: &Catalogue, fast: usize) -> f64 {
+        let kind = &catalogue.kinds[fast];
+        let redundancy = self.protection.fast;
+        let Some(count) = redundancy.devices(self.least(kind)) else { return f64::INFINITY };
+        let mut alone = self.member(fast, count, redundancy);
+        if self.is_sized(kind) {
+            alone.capacity =
+                Some(self.room(self.capacity, alone.data_devices())).filter(|room| *room < kind.profile.capacity);
+        }
+        kind.dollars(alone)
     }
 
     fn member(&self, kind: usize, count: u32, redundancy: Redundancy) -> Member {
@@ -458,14 +575,8 @@ fn hybrids(
     };
     let member =
         |kind: usize, data: u32, redundancy: Redundancy| Some(ask.member(kind, redundancy.devices(data)?, redundancy));
-    let mut alone = member(fast, fast_least, ask.protection.fast);
-    // Flash that can be bought in any capacity is cheaper alone than a slow device beside it only if the slow one costs as much.
-    let sized = ask.flash == Flash::Any && catalogue.kinds[fast].wears() && catalogue.kinds[fast].owned == 0;
-    if sized && let Some(member) = &mut alone {
-        member.capacity = Some(ask.room(ask.capacity, member.data_devices()))
-            .filter(|room| *room < catalogue.kinds[fast].profile.capacity);
-    }
-    let alone = alone.map_or(f64::INFINITY, price);
+    let sized = ask.is_sized(&catalogue.kinds[fast]);
+    let alone = ask.price_alone(catalogue, fast);
     for (fast_data, slow_data) in counts {
         let Some(of_fast) = member(fast, fast_data, redundancies.0) else { continue };
         let Some(of_slow) = member(slow, slow_data, redundancies.1) else { continue };
@@ -473,7 +584,8 @@ fn hybrids(
         if of_fast.count > most(fast_owned) || of_slow.count > most(slow_owned) {
             continue;
         }
-        // In partitioned drives and logs, disks take writes and spare the flash, so they may outlive flash alone.
+        // In partitioned drives and logs, disks take writes and spare the flash, so they may outlive flash alone. Flash that can be
+        // bought in any capacity is cheaper alone than a slow device beside it only if the slow one costs as much.
         if matches!(mode, Mode::CachingBack | Mode::CachingThrough | Mode::Tiering)
             && alone <= price(of_slow) + if sized { 0.0 } else { price(of_fast) }
         {
@@ -482,7 +594,8 @@ fn hybrids(
         let disks = [fast, slow].iter().any(|kind| catalogue.kinds[*kind].profile.class == Class::Hdd);
         for spin_down in [false, true].into_iter().take(1 + usize::from(ask.spin_down && disks)) {
             let fill_per_mille = ask.fill_per_mille();
-            found.push(Candidate { mode, fast: of_fast, slow: Some(of_slow), spin_down, fill_per_mille });
+            let slow = Some(Slow::Devices(of_slow));
+            found.push(Candidate { mode, fast: of_fast, slow, spin_down, fill_per_mille });
         }
     }
 }

@@ -34,6 +34,8 @@ pub struct Kind {
 /// The source of a price that the user gives for one device.
 pub const OWN_PRICE: &str = "--price";
 
+/// A figure is as good as another one if it is at least this share of it: data sheets are not more exact.
+pub(super) const AS_GOOD: f64 = 0.8;
 /// Superblocks, journal and checkpoints, and a 256th of the device for maps.
 const METADATA: Bytes = Bytes::mib(16);
 /// The most devices: each makes a design with every other.
@@ -243,6 +245,21 @@ impl Kind {
         }
     }
 
+    /// Whether it is worth being in front of another one: that one's reads take at least twice as long.
+    pub(crate) fn is_faster_than(&self, other: &Kind) -> bool {
+        self.read_time().0.saturating_mul(2) <= other.read_time().0
+    }
+
+    /// Whether it is worth being in front of a hybrid whose fast devices are of the other kind: it is faster, or its reads are as fast and its
+    /// interface is twice as fast, as that of NVMe beside SATA.
+    pub(super) fn is_worth_in_front_of(&self, other: &Kind) -> bool {
+        let (Model::Flash(mine), Model::Flash(theirs)) = (&self.profile.model, &other.profile.model) else {
+            return self.is_faster_than(other);
+        };
+        let is_as_fast = self.read_time().0 as f64 * AS_GOOD <= other.read_time().0 as f64;
+        self.is_faster_than(other) || (is_as_fast && mine.interface_mb_per_s >= 2.0 * theirs.interface_mb_per_s)
+    }
+
     /// Whether it wears by being written, as flash does.
     pub fn wears(&self) -> bool {
         self.profile.class != Class::Hdd
@@ -257,9 +274,14 @@ pub fn usable(capacity: Bytes) -> Bytes {
 
 /// The capacity of each of so many devices that hold these data beside a drive's metadata and are filled to this share.
 pub(super) fn room(data: Bytes, devices: u32, fill: f64) -> Bytes {
+    rounded(holding(Bytes((data.0 as f64 / fill / f64::from(devices.max(1))) as u64)))
+}
+
+/// The capacity of a device that holds these data beside a drive's metadata.
+pub(super) fn holding(data: Bytes) -> Bytes {
     // One MiB more, for what is usable is rounded down to whole MiB.
-    let usable = data.0 as f64 / fill / f64::from(devices.max(1)) + METADATA.0 as f64 + f64::from(1 << 20);
-    rounded(Bytes((usable * 256.0 / 255.0) as u64))
+    let usable = data.0 as f64 + METADATA.0 as f64 + f64::from(1 << 20);
+    Bytes((usable * 256.0 / 255.0) as u64)
 }
 
 /// The next larger capacity of three decimal digits.

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use peryton_device::{Class, Model};
 
 use super::{
-    candidate::{Candidate, Member, Mode},
-    catalogue::{Catalogue, Kind},
+    candidate::{Candidate, Member, Mode, Slow},
+    catalogue::{AS_GOOD, Catalogue, Kind},
 };
 
 /// What a set of devices is for: only sets for the same are compared.
@@ -22,9 +22,6 @@ enum Role {
     /// They take a log.
     Log,
 }
-
-/// A figure is as good as another one if it is at least this share of it: data sheets are not more exact.
-const AS_GOOD: f64 = 0.8;
 
 /// What a set of devices costs, and what it gives: more of each is better.
 struct Figures {
@@ -60,7 +57,8 @@ impl Figures {
     }
 }
 
-/// Leaves out the candidates that have a set of devices for which there is another one of the same class, as good and no dearer.
+/// Leaves out the candidates that have a set of devices for which there is another one of the same class, as good and no dearer. The devices
+/// of a drive inside are not looked at.
 pub(super) fn left_out(candidates: &mut Vec<Candidate>, catalogue: &Catalogue) {
     let roles = |candidate: &Candidate| {
         let (first, second) = match candidate.mode {
@@ -68,7 +66,8 @@ pub(super) fn left_out(candidates: &mut Vec<Candidate>, catalogue: &Catalogue) {
             Mode::Logging => (Role::All, Role::Log),
             _ => (Role::Part, Role::Rest),
         };
-        [Some((first, candidate.fast)), candidate.slow.map(|slow| (second, slow))].into_iter().flatten()
+        let slow = if let Some(Slow::Devices(slow)) = candidate.slow { Some((second, slow)) } else { None };
+        [Some((first, candidate.fast)), slow].into_iter().flatten()
     };
     let mut all: BTreeMap<(Role, bool), BTreeSet<Member>> = BTreeMap::new();
     for (role, member) in candidates.iter().flat_map(roles) {

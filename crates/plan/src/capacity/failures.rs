@@ -56,7 +56,7 @@ pub struct Failures {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TierFailures {
     /// The role in the design.
-    pub role: &'static str,
+    pub role: String,
     /// The profile's name.
     pub profile: String,
     /// The number of devices, spares excluded.
@@ -92,10 +92,7 @@ pub struct TierFailures {
 
 impl Failures {
     pub(super) fn of(candidate: &Candidate, catalogue: &Catalogue, protection: &Protection, years: f64) -> Failures {
-        let tier = |(role, member): (&'static str, Member)| {
-            tier(candidate.mode, role, member, &catalogue.kinds[member.kind], protection, years)
-        };
-        let tiers: Vec<TierFailures> = candidate.members().map(tier).collect();
+        let tiers = tiers(candidate, catalogue, protection, years);
         let any = |of: fn(&TierFailures) -> Option<f64>| {
             let lossy = tiers.iter().filter(|tier| tier.loses != COPIES);
             lossy.map(of).try_fold(1.0, |none, one| Some(none * (1.0 - one?))).map(|none| 1.0 - none)
@@ -115,6 +112,19 @@ impl Failures {
     }
 }
 
+/// In the order of the candidate's devices.
+fn tiers(candidate: &Candidate, catalogue: &Catalogue, protection: &Protection, years: f64) -> Vec<TierFailures> {
+    let tier = |(role, member): (&'static str, Member)| {
+        tier(candidate.mode, role, member, &catalogue.kinds[member.kind], protection, years)
+    };
+    let mut all: Vec<TierFailures> = candidate.own().map(tier).collect();
+    let inside = candidate.drive().map(|drive| tiers(drive, catalogue, protection, years));
+    for (tier, (role, _)) in inside.into_iter().flatten().zip(candidate.members().into_iter().skip(all.len())) {
+        all.push(TierFailures { role, ..tier });
+    }
+    all
+}
+
 const COPIES: &str = "nothing: it holds copies";
 
 /// What is lost with a tier.
@@ -126,7 +136,7 @@ fn loses(mode: Mode, role: &str) -> &'static str {
         (Mode::Tiering, _) => "the data on the slow tier",
         (Mode::Logging, "log") => "the writes since the last migration",
         (Mode::Single, _) => "all data",
-        _ => "all data that the other tier does not hold",
+        _ => "all data that no other tier holds",
     }
 }
 
@@ -169,7 +179,7 @@ fn tier(
         })
     };
     TierFailures {
-        role,
+        role: role.to_owned(),
         profile: kind.profile.name.clone(),
         devices: count,
         redundancy,

@@ -59,7 +59,7 @@ impl Serialize for Flash {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FlashCapacity {
     /// The role of the flash devices in the design.
-    pub role: &'static str,
+    pub role: String,
     /// Their profile.
     pub profile: String,
     /// Their number, those for redundancy included.
@@ -168,7 +168,7 @@ impl FlashCapacity {
         let kind = &catalogue.kinds[candidate.fast.kind];
         let each = candidate.flash_capacity(catalogue);
         Some(FlashCapacity {
-            role: candidate.members().next()?.0,
+            role: candidate.own().next()?.0.to_owned(),
             profile: kind.profile.name.clone(),
             devices: candidate.fast.count,
             each_bytes: each.0,

@@ -38,6 +38,9 @@ pub(super) struct Grid<'a> {
     found: BTreeMap<Candidate, (Vec<Bytes>, usize)>,
 }
 
+/// The most capacities of a set of devices, with the whole device.
+pub(super) const MOST_OF_A_SHAPE: usize = POINTS + MOST_BEYOND as usize + 2;
+
 impl<'a> Grid<'a> {
     pub(super) fn new(catalogue: &'a Catalogue, ask: Enumerate, whole: Scale) -> Grid<'a> {
         Grid { catalogue, ask, whole, curves: BTreeMap::new(), found: BTreeMap::new() }

@@ -15,6 +15,7 @@ mod flash;
 mod gives;
 mod grid;
 mod narrow;
+mod nest;
 mod plan;
 mod progress;
 mod protection;
@@ -26,7 +27,7 @@ mod turns;
 mod workload;
 
 pub use ask::{Active, Ask};
-pub use candidate::{Candidate, Enumerate, Member, Mode};
+pub use candidate::{Candidate, Enumerate, Member, Mode, Slow};
 pub use catalogue::{Catalogue, Kind, OWN_PRICE, usable};
 pub use error::PlanError;
 pub use failures::{Failures, TierFailures};

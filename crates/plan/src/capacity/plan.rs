@@ -17,7 +17,7 @@ use super::{
     grid::Grid,
     report::{Bought, Budget, Found, Infeasible, Plan, Variant},
     sample::Scale,
-    search::{Known, Problem, Search},
+    search::{Known, Of, Problem, Search},
     turns,
 };
 use crate::{
@@ -82,7 +82,7 @@ pub fn plan(
     if candidates.is_empty() {
         return Err(PlanError::NoCandidate { most: ask.most, capacity });
     }
-    let count = candidates.len();
+    let two_tiers = candidates.len();
     let mut search = Search {
         catalogue,
         workload,
@@ -92,6 +92,7 @@ pub fn plan(
         account: ask.account,
         options: ask.options.clone(),
         images: Images::shared(),
+        enumerate,
         grid,
         progress,
     };
@@ -100,10 +101,12 @@ pub fn plan(
         let text = known[index].candidate.text(catalogue, capacity) + &whole.load.to_toml();
         found(ask, catalogue, &known[index], text)
     };
-    let alone = [true, false].map(|flash| {
-        let best = search.best_alone(&known, flash).filter(|index| known[*index].exact.is_some());
+    let of_each = Of::ALL.map(|of| {
+        let best = search.best_of(&known, of).filter(|index| known[*index].exact.is_some());
         best.map(|index| known[index].candidate.name(catalogue))
     });
+    let [flash_alone, disks_alone, three_tiers] = of_each;
+    let count = two_tiers + known.iter().filter(|one| one.candidate.drive().is_some()).count();
     let mut simulated: Vec<Found> = (0..known.len()).filter_map(found).collect();
     let rank =
         |found: &Found| (!found.meets, if found.meets { ask.objective.cost(&found.metrics) } else { found.strain });
@@ -181,8 +184,9 @@ pub fn plan(
         best,
         infeasible,
         turns,
-        flash_alone: alone[0].clone(),
-        disks_alone: alone[1].clone(),
+        flash_alone,
+        disks_alone,
+        three_tiers,
         simulated,
     };
     if !catalogue.unpriced.is_empty() {
@@ -328,7 +332,7 @@ fn varied(ask: &Ask, index: usize, by: Option<f64>) -> Vec<Constraint> {
 fn found(ask: &Ask, catalogue: &Catalogue, known: &Known, design_toml: String) -> Option<Found> {
     let metrics = known.exact.clone()?;
     let strain = strain(&ask.constraints, &metrics);
-    let bought = known.candidate.members().map(|(role, member)| {
+    let bought = known.candidate.members().into_iter().map(|(role, member)| {
         let kind = &catalogue.kinds[member.kind];
         Bought {
             role,
@@ -346,6 +350,7 @@ fn found(ask: &Ask, catalogue: &Catalogue, known: &Known, design_toml: String) -
         design: known.candidate.name(catalogue),
         label: known.candidate.label(catalogue),
         mode: known.candidate.mode,
+        slow_mode: known.candidate.drive().map(|drive| drive.mode),
         devices: bought.collect(),
         failures: Failures::of(&known.candidate, catalogue, &ask.protection, ask.account.years),
         meets: strain <= 1.0,

@@ -80,6 +80,9 @@ pub struct Plan {
     /// The same of disks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disks_alone: Option<String>,
+    /// The same of three tiers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub three_tiers: Option<String>,
     /// What each budget costs.
     pub budgets: Vec<Budget>,
     /// Every design that was simulated with the whole trace: those that meet the budgets first, by the objective.
@@ -133,6 +136,9 @@ pub struct Found {
     pub label: String,
     /// How its devices make one drive.
     pub mode: Mode,
+    /// How the slow device is made, if that is a drive of its own; its devices are `slow.fast` and `slow.slow`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slow_mode: Option<Mode>,
     /// Its devices.
     pub devices: Vec<Bought>,
     /// Whether it meets every budget.
@@ -162,7 +168,7 @@ pub struct Found {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bought {
     /// Its role in the design.
-    pub role: &'static str,
+    pub role: String,
     /// The profile's name.
     pub profile: String,
     /// Number of devices, those for redundancy included.

@@ -16,7 +16,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::{
-    candidate::{Candidate, Mode},
+    candidate::{Candidate, Enumerate, Mode},
     catalogue::Catalogue,
     error::PlanError,
     grid::Grid,
@@ -85,6 +85,11 @@ impl Known {
         Known { candidate, sampled: None, exact: None, failed: None, alive: true, dear: false, tried: false }
     }
 
+    /// The best figures of it.
+    pub(super) fn figures(&self) -> Option<&Metrics> {
+        self.exact.as_ref().or(self.sampled.as_ref().map(|(metrics, _)| metrics))
+    }
+
     /// Whether the whole trace has been tried.
     pub(super) fn is_tried(&self) -> bool {
         self.tried
@@ -113,6 +118,8 @@ pub(super) struct Search<'a> {
     pub(super) options: Options,
     /// The images of preconditioned devices, shared because candidates have many devices in common.
     pub(super) images: Arc<Images>,
+    /// What candidates are made for.
+    pub(super) enumerate: Enumerate,
     /// The capacities of flash, where it can be bought in any.
     pub(super) grid: Grid<'a>,
     pub(super) progress: &'a Progress<'a>,
@@ -120,7 +127,7 @@ pub(super) struct Search<'a> {
 
 /// The number of requests in the smallest sample. Each further sample has a multiple of it, for a part of the
 /// candidates that is smaller by the same factor, so every sample costs about the same (Jamieson and Talwalkar 2016).
-const FIRST_SAMPLE: u64 = 10_000;
+pub(super) const FIRST_SAMPLE: u64 = 10_000;
 const GROWTH: u64 = 4;
 /// By the first, second, … sample: candidates whose figures are beyond a budget by less than this factor are kept.
 const SLACK: [f64; 3] = [4.0, 2.5, 1.6];
@@ -147,19 +154,54 @@ const SURE: usize = 3;
 /// With this few candidates left, there are no further samples.
 const FINALISTS: usize = 10;
 
-impl Search<'_> {
-    /// Finds the best candidates of every problem. `candidates` are in the order of their prices.
-    pub(super) fn run(&self, candidates: Vec<Candidate>) -> Result<Searched, PlanError> {
-        let cheap = self.search(candidates.clone(), true)?;
-        let (known, answers, _) = &cheap;
-        // What the samples were sure of may be wrong: then the dear ones are tried as well.
-        match answers[0].is_some() || known.iter().all(|one| !one.dear) {
-            true => Ok(cheap),
-            false => self.search(candidates, false),
+/// What is known in the course of a search.
+pub(super) struct State {
+    pub(super) known: Vec<Known>,
+    /// The rounds so far; the last one is the whole trace.
+    pub(super) rungs: Vec<Rung>,
+    /// How far from a budget the figures of the last sample may be.
+    pub(super) slack: f64,
+}
+
+/// Designs of which the best is always simulated with the whole trace: what others are compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    /// Flash alone.
+    Flash,
+    /// Disks alone.
+    Disks,
+    /// Three tiers.
+    ThreeTiers,
+}
+
+impl Of {
+    pub(super) const ALL: [Of; 3] = [Of::Flash, Of::Disks, Of::ThreeTiers];
+
+    fn has(self, candidate: &Candidate, catalogue: &Catalogue) -> bool {
+        let is_alone =
+            |flash: bool| candidate.mode == Mode::Single && catalogue.kinds[candidate.fast.kind].wears() == flash;
+        match self {
+            Of::Flash => is_alone(true),
+            Of::Disks => is_alone(false),
+            Of::ThreeTiers => candidate.drive().is_some(),
         }
     }
+}
 
-    fn search(&self, candidates: Vec<Candidate>, bounded: bool) -> Result<Searched, PlanError> {
+impl Search<'_> {
+    /// Finds the best candidates of every problem. `candidates` are in the order of their prices.
+    pub(super) fn run(&mut self, candidates: Vec<Candidate>) -> Result<Searched, PlanError> {
+        let mut state = self.search(candidates.clone(), true)?;
+        // What the samples were sure of may be wrong: then the dear ones are tried as well.
+        if state.known.iter().any(|one| one.dear) && self.answer(&state, &self.problems[0]).is_none() {
+            state = self.search(candidates, false)?;
+        }
+        self.add_three_tiers(&mut state)?;
+        let answers = self.problems.iter().map(|problem| self.answer(&state, problem)).collect();
+        Ok((state.known, answers, state.rungs))
+    }
+
+    fn search(&self, candidates: Vec<Candidate>, bounded: bool) -> Result<State, PlanError> {
         let mut known: Vec<Known> = candidates.into_iter().map(Known::new).collect();
         let mut rungs = Vec::new();
         let whole = self.options.limit.unwrap_or(u64::MAX).min(self.workload.like.requests);
@@ -182,27 +224,30 @@ impl Search<'_> {
             }
         }
         let slack = SLACK[round.min(SLACK.len() - 1)];
-        let run = self.finals(&mut known, slack, round == 0)?;
-        let more = self.refine(&mut known)? + self.alone(&mut known)?;
+        // Without a sample there are no figures of any candidate.
+        let first = if round == 0 { (0..known.len()).collect() } else { Vec::new() };
+        let run = self.finals(&mut known, slack, first, self.affordable())?;
+        let more = self.refine(&mut known)? + self.compared(&mut known, &[Of::Flash, Of::Disks])?;
         rungs.push(Rung { requests: whole, share: 1.0, candidates: run + more });
-        let corrections = self.corrections(&known);
-        let answer = |problem: &Problem| {
-            let order = self.order(&known, problem, slack, &corrections);
-            let small = too_small(&known, problem);
-            let meets =
-                |index: &usize| matches!(verdict(&known[*index], problem, slack, &corrections, &small), Verdict::Meets);
-            order.into_iter().find(meets).map(|index| Answer { index, by_sample: known[index].exact.is_none() })
-        };
-        let answers = self.problems.iter().map(answer).collect();
-        Ok((known, answers, rungs))
+        Ok(State { known, rungs, slack })
     }
 
-    /// Simulates the best designs of flash alone and of disks alone with the whole trace, as far as that was not done: what a hybrid is
-    /// compared with.
-    fn alone(&self, known: &mut [Known]) -> Result<usize, PlanError> {
+    /// The best candidate of a problem.
+    fn answer(&self, state: &State, problem: &Problem) -> Option<Answer> {
+        let State { known, slack, .. } = state;
+        let corrections = self.corrections(known);
+        let order = self.order(known, problem, *slack, &corrections);
+        let small = too_small(known, problem);
+        let meets =
+            |index: &usize| matches!(verdict(&known[*index], problem, *slack, &corrections, &small), Verdict::Meets);
+        order.into_iter().find(meets).map(|index| Answer { index, by_sample: known[index].exact.is_none() })
+    }
+
+    /// Simulates the best designs of these with the whole trace, as far as that was not done.
+    pub(super) fn compared(&self, known: &mut [Known], all: &[Of]) -> Result<usize, PlanError> {
         let mut run = 0;
-        for flash in [true, false] {
-            let Some(index) = self.best_alone(known, flash).filter(|index| !known[*index].tried) else { continue };
+        for of in all {
+            let Some(index) = self.best_of(known, *of).filter(|index| !known[*index].tried) else { continue };
             let result = self.simulate(&known[index].candidate, self.whole, &|| self.workload.source(), &self.options);
             match result {
                 Err(PlanError::Sim(peryton_sim::SimError::Trace(error))) => return Err(PlanError::Trace(error)),
@@ -213,23 +258,18 @@ impl Search<'_> {
         Ok(run)
     }
 
-    /// The best design of flash alone, or of disks alone, by what is known of them.
-    pub(super) fn best_alone(&self, known: &[Known], flash: bool) -> Option<usize> {
-        let of = |index: &usize| {
-            let candidate = &known[*index].candidate;
-            candidate.mode == Mode::Single && self.catalogue.kinds[candidate.fast.kind].wears() == flash
-        };
+    /// The best of these designs, by what is known of them.
+    pub(super) fn best_of(&self, known: &[Known], of: Of) -> Option<usize> {
+        let is_one = |index: &usize| of.has(&known[*index].candidate, self.catalogue);
         let key = |index: usize| {
             let one = &known[index];
-            let metrics = one.exact.as_ref().or(one.sampled.as_ref().map(|(metrics, _)| metrics));
-            let price = one.candidate.dollars(self.catalogue);
-            match metrics.map(|metrics| (strain(&self.problems[0].constraints, metrics), metrics)) {
+            match one.figures().map(|metrics| (strain(&self.problems[0].constraints, metrics), metrics)) {
                 Some((strain, metrics)) if strain <= 1.0 => (0, self.objective.cost(metrics)),
                 Some((strain, _)) => (1, strain),
-                None => (2, price),
+                None => (2, one.candidate.dollars(self.catalogue)),
             }
         };
-        (0..known.len()).filter(of).min_by(|a, b| {
+        (0..known.len()).filter(is_one).min_by(|a, b| {
             let (x, y) = (key(*a), key(*b));
             x.0.cmp(&y.0).then(x.1.total_cmp(&y.1)).then(a.cmp(b))
         })
@@ -240,14 +280,11 @@ impl Search<'_> {
     fn bounded(&self, known: &mut [Known], sample: &Sample) -> Result<Rung, PlanError> {
         let price = |one: &Known| one.candidate.dollars(self.catalogue);
         // What a hybrid is compared with, whatever it costs.
-        let alone = |known: &[Known], flash: bool| -> Vec<usize> {
-            let of = |index: &usize| {
-                let candidate = &known[*index].candidate;
-                candidate.mode == Mode::Single && self.catalogue.kinds[candidate.fast.kind].wears() == flash
-            };
-            (0..known.len()).filter(of).take(FINALISTS).collect()
+        let alone = |known: &[Known], of: Of| -> Vec<usize> {
+            let is_one = |index: &usize| of.has(&known[*index].candidate, self.catalogue);
+            (0..known.len()).filter(is_one).take(FINALISTS).collect()
         };
-        let first = [alone(known, true), alone(known, false)].concat();
+        let first = [alone(known, Of::Flash), alone(known, Of::Disks)].concat();
         let rest: Vec<usize> = (0..known.len()).filter(|index| !first.contains(index)).collect();
         let mut rung = self.rung(known, sample, 0, &first)?;
         for (number, batch) in rest.chunks(BATCH).enumerate() {
@@ -287,7 +324,13 @@ impl Search<'_> {
     }
 
     /// Simulates candidates on one sample.
-    fn rung(&self, known: &mut [Known], sample: &Sample, round: usize, alive: &[usize]) -> Result<Rung, PlanError> {
+    pub(super) fn rung(
+        &self,
+        known: &mut [Known],
+        sample: &Sample,
+        round: usize,
+        alive: &[usize],
+    ) -> Result<Rung, PlanError> {
         let done = std::sync::atomic::AtomicU64::new(0);
         let what = format!("sample {} of {} requests", round + 1, sample.requests());
         let options = Options {
@@ -363,7 +406,7 @@ impl Search<'_> {
     fn order(&self, known: &[Known], problem: &Problem, slack: f64, corrections: &Corrections) -> Vec<usize> {
         let key = |index: &usize| {
             let one = &known[*index];
-            let Some(metrics) = one.exact.as_ref().or(one.sampled.as_ref().map(|(metrics, _)| metrics)) else {
+            let Some(metrics) = one.figures() else {
                 // Only the price is known without a simulation.
                 let price = one.candidate.dollars(self.catalogue);
                 let sought = if self.objective == Metric::Dollars { price } else { 0.0 };
@@ -390,12 +433,16 @@ impl Search<'_> {
         affordable.clamp(MOST_EXACT, MOST_SMALL)
     }
 
-    /// Simulates each problem's candidates in order with the whole trace, until the problem has as many as it wants.
-    fn finals(&self, known: &mut [Known], slack: f64, all: bool) -> Result<usize, PlanError> {
-        let mut run = 0;
-        // Without a sample there are no figures of any candidate.
-        let mut next: Vec<usize> = if all { (0..known.len()).collect() } else { Vec::new() };
-        let most = if all { known.len() } else { self.affordable() };
+    /// Simulates these with the whole trace, and then each problem's candidates in order, `most` at the most or as many as these are, until
+    /// the problem has as many as it wants.
+    pub(super) fn finals(
+        &self,
+        known: &mut [Known],
+        slack: f64,
+        mut next: Vec<usize>,
+        most: usize,
+    ) -> Result<usize, PlanError> {
+        let (mut run, most) = (0, most.max(next.len()));
         loop {
             let corrections = self.corrections(known);
             for problem in &self.problems {
@@ -433,7 +480,7 @@ impl Search<'_> {
 
     /// The error of samples so far, from candidates with both sampled and exact figures.
     fn corrections(&self, known: &[Known]) -> Corrections {
-        let mut ratios: BTreeMap<(Mode, Metric), Vec<f64>> = BTreeMap::new();
+        let mut ratios: BTreeMap<(Vec<Mode>, Metric), Vec<f64>> = BTreeMap::new();
         let metrics: BTreeSet<Metric> =
             self.problems.iter().flat_map(|problem| problem.constraints.iter().map(|one| one.metric)).collect();
         for one in known {
@@ -442,7 +489,7 @@ impl Search<'_> {
                 let by = Constraint { metric: *metric, limit: 1.0 };
                 let ratio = by.strain(exact) / by.strain(sampled);
                 if ratio.is_finite() && ratio > 0.0 {
-                    ratios.entry((one.candidate.mode, *metric)).or_default().push(ratio);
+                    ratios.entry((one.candidate.modes(), *metric)).or_default().push(ratio);
                 }
             }
         }
@@ -457,7 +504,7 @@ impl Search<'_> {
 
 /// The median ratio of exact to sampled strain, by mode and metric: the errors of designs in one mode are alike.
 #[derive(Default)]
-struct Corrections(BTreeMap<(Mode, Metric), f64>);
+struct Corrections(BTreeMap<(Vec<Mode>, Metric), f64>);
 
 impl Corrections {
     /// The strain of a candidate on the budget that it misses by most, by the best known figures; and the strain
@@ -467,9 +514,9 @@ impl Corrections {
             return (strain(&problem.constraints, metrics), slack);
         }
         let Some((metrics, _)) = &one.sampled else { return (0.0, slack) };
-        let mut corrected = true;
+        let (mut corrected, modes) = (true, one.candidate.modes());
         let mut of = |constraint: &Constraint| {
-            let factor = self.0.get(&(one.candidate.mode, constraint.metric));
+            let factor = self.0.get(&(modes.clone(), constraint.metric));
             corrected &= factor.is_some();
             constraint.strain(metrics) * factor.unwrap_or(&1.0)
         };
@@ -565,11 +612,7 @@ mod tests {
     use peryton_trace::{SynthSource, SynthSpec};
 
     use super::{
-        super::{
-            candidate::{Enumerate, Member},
-            flash::Flash,
-            protection::Protection,
-        },
+        super::{candidate::Member, flash::Flash, protection::Protection},
         *,
     };
 
@@ -627,6 +670,7 @@ mod tests {
             account: Account::default(),
             options: Options::default(),
             images: Arc::new(Images::new(peryton_units::Bytes::ZERO)),
+            enumerate,
             grid: Grid::new(&catalogue, enumerate, whole),
             progress: &|_, _, _| {},
         };

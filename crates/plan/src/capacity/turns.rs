@@ -7,7 +7,7 @@
 use peryton_sim::Replay;
 use serde::Serialize;
 
-use super::{Candidate, Catalogue, ask::Ask, catalogue::usable, gives, report::Found, search::Search};
+use super::{Candidate, Catalogue, ask::Ask, gives, report::Found, search::Search};
 use crate::{
     constraint::Metric,
     evaluate::{Account, Costs},
@@ -129,7 +129,7 @@ pub(super) fn of(ask: &Ask, catalogue: &Catalogue, search: &Search<'_>, simulate
         dearer_electricity: if owned { turn(by_energy(&first.0), &lines(&by_energy), true) } else { None },
         load: load.filter(|load| *load < MOST_LOAD),
         load_tried: load.map(|_| MOST_LOAD),
-        capacity_bytes: room(best, catalogue),
+        capacity_bytes: best.candidate.room(catalogue).0,
         lines: shown,
     })
 }
@@ -142,14 +142,6 @@ fn purchase(found: &Found, catalogue: &Catalogue) -> Costs {
         *if kind.wears() { &mut costs.flash_usd } else { &mut costs.other_usd } += kind.dollars(member);
     }
     costs
-}
-
-/// The data that the devices of a design have room for, filled to the limit.
-fn room(found: &Found, catalogue: &Catalogue) -> u64 {
-    let candidate = &found.candidate;
-    let home = candidate.slow.filter(|_| candidate.is_hybrid()).unwrap_or(candidate.fast);
-    let whole = usable(catalogue.kinds[home.kind].capacity(home)) * u64::from(home.data_devices());
-    (whole.0 as f64 * f64::from(candidate.fill_per_mille) / 1e3) as u64
 }
 
 /// The largest multiple of the load with which a design meets the budgets, up to [`MOST_LOAD`].

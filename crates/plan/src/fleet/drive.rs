@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use super::load::Window;
 use crate::{
-    capacity::{Candidate, Catalogue, Kind, Member, Mode, Protection, usable},
+    capacity::{Candidate, Catalogue, Kind, Member, Mode, Protection, Slow, usable},
     evaluate::Account,
 };
 
@@ -265,8 +265,7 @@ fn candidates(catalogue: &Catalogue, protection: &Protection, most: u32) -> Vec<
         }
     }
     for (fast, fast_kind) in catalogue.kinds.iter().enumerate().filter(|(_, kind)| kind.wears()) {
-        let slower = |kind: &Kind| kind.read_time().0 >= fast_kind.read_time().0.saturating_mul(2);
-        for (slow, _) in catalogue.kinds.iter().enumerate().filter(|(_, kind)| slower(kind)) {
+        for (slow, _) in catalogue.kinds.iter().enumerate().filter(|(_, kind)| fast_kind.is_faster_than(kind)) {
             for mode in [Mode::CachingBack, Mode::CachingThrough] {
                 let through = mode == Mode::CachingThrough && !protection.copies;
                 let of_fast = if through { Redundancy::None } else { protection.fast };
@@ -274,7 +273,8 @@ fn candidates(catalogue: &Catalogue, protection: &Protection, most: u32) -> Vec<
                     for fast_data in [1, 2] {
                         let pair = member(fast, fast_data, of_fast).zip(member(slow, *slow_data, protection.slow));
                         let Some((fast, slow)) = pair else { continue };
-                        all.push(Candidate { mode, fast, slow: Some(slow), spin_down: false, fill_per_mille });
+                        let slow = Some(Slow::Devices(slow));
+                        all.push(Candidate { mode, fast, slow, spin_down: false, fill_per_mille });
                     }
                 }
             }
@@ -293,13 +293,14 @@ fn drive(candidate: Candidate, catalogue: &Catalogue, servers: &[Server]) -> Opt
     let server = |member: &Member| servers[member.kind].several(member);
     let (home, flash) = match &candidate.slow {
         None => (candidate.fast, None),
-        Some(slow) => {
+        Some(Slow::Drive(_)) => return None,
+        Some(Slow::Devices(slow)) => {
             let writes_back = candidate.mode == Mode::CachingBack;
             (*slow, Some(Flash { room: room(&candidate.fast), server: server(&candidate.fast), writes_back }))
         }
     };
     let (room, home) = (room(&home), server(&home));
-    let of_flash = candidate.members().filter(|(_, member)| catalogue.kinds[member.kind].wears());
+    let of_flash = candidate.members().into_iter().filter(|(_, member)| catalogue.kinds[member.kind].wears());
     let flash_usd = of_flash.map(|(_, member)| catalogue.kinds[member.kind].dollars(member)).sum();
     usd.is_finite().then_some(DriveKind { candidate, usd, flash_usd, room, home, flash })
 }

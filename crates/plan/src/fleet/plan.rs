@@ -384,8 +384,8 @@ fn describe(plan: &mut FleetPlan, catalogue: &Catalogue, fleet: &Fleet, loads: &
     plan.usd = Some(round.usd());
     for (number, (drive, carried, done, share)) in (1..).zip(&round.drives) {
         let kind = &fleet.kinds[drive.kind];
-        let devices = kind.candidate.members().map(|(role, member)| FleetDevices {
-            role: role.to_owned(),
+        let devices = kind.candidate.members().into_iter().map(|(role, member)| FleetDevices {
+            role,
             profile: catalogue.kinds[member.kind].profile.name.clone(),
             count: member.bought(),
             price_usd: catalogue.kinds[member.kind].price_usd,

@@ -87,10 +87,10 @@ fn planned(ask: &Ask, catalogue: &Catalogue, spec: &SynthSpec) -> Result<Plan, P
 fn brute_force(catalogue: &Catalogue, spec: &SynthSpec) -> Vec<(Candidate, Metrics)> {
     let trace = || Ok(source(spec));
     let workload = Workload::measure("made up", &trace).unwrap();
-    let all = Candidate::all(
-        catalogue,
-        &Enumerate { capacity: workload.reach, most: 4, spin_down: false, protection: BRIM, flash: Flash::Whole },
-    );
+    let enumerate =
+        Enumerate { capacity: workload.reach, most: 4, spin_down: false, protection: BRIM, flash: Flash::Whole };
+    let mut all = Candidate::all(catalogue, &enumerate);
+    all.extend(all.clone().iter().flat_map(|two_tiers| two_tiers.behind_faster(catalogue, &enumerate)));
     let one = |candidate: Candidate| {
         let text = candidate.text(catalogue, workload.reach);
         let design = Design::parse(&text, "candidate", &[]).ok()?;

@@ -6,3 +6,4 @@ mod energy_fleet;
 mod energy_paper;
 mod flash;
 mod lifetime;
+mod three_tiers;

@@ -25,6 +25,8 @@ use crate::Redundancy;
 /// ```
 #[derive(Clone, Debug)]
 pub struct NewDesign {
+    /// Its name, where the file's does not say it.
+    pub name: Option<String>,
     /// Lines of comment at the top.
     pub about: Vec<String>,
     /// How data are placed on the devices.
@@ -48,6 +50,8 @@ pub struct NewDevice {
     pub name: String,
     /// Lines of comment above it.
     pub about: Vec<String>,
+    /// The drive in its place, of which nothing below says anything but the path and the size.
+    pub design: Option<Box<NewDesign>>,
     /// The profile of its model, or the path of one.
     pub profile: Option<String>,
     /// The block device or file.
@@ -78,6 +82,7 @@ impl NewDevice {
         NewDevice {
             name: name.to_owned(),
             about: Vec::new(),
+            design: None,
             profile: None,
             path: None,
             size: None,
@@ -92,8 +97,9 @@ impl NewDevice {
         }
     }
 
-    fn write(&self, text: &mut String) {
-        let _ = writeln!(text, "\n[devices.{}]", self.name);
+    /// `before`: what its table is below of.
+    fn write(&self, text: &mut String, before: &str) {
+        let _ = writeln!(text, "\n[{before}devices.{}]", self.name);
         comment(text, &self.about);
         let mut key = |name: &str, value: Option<String>| {
             if let Some(value) = value {
@@ -111,6 +117,11 @@ impl NewDevice {
         key("owned", above(self.owned, 0));
         key("size", self.size.map(size));
         key("model", (!self.model.is_empty()).then(|| format!("{{ {} }}", self.model.join(", "))));
+        if let Some(design) = &self.design {
+            let path = format!("{before}devices.{}.design", self.name);
+            let _ = writeln!(text, "\n[{path}]");
+            design.write(text, &format!("{path}."));
+        }
     }
 }
 
@@ -118,28 +129,36 @@ impl NewDesign {
     /// A design of these devices, of which nothing else is said.
     pub fn of(placement: PlacementKind, devices: Vec<NewDevice>) -> NewDesign {
         let (about, explained) = (Vec::new(), false);
-        NewDesign { about, placement, volume: None, devices, extent: None, write: None, explained }
+        NewDesign { name: None, about, placement, volume: None, devices, extent: None, write: None, explained }
     }
 
     /// The file.
     pub fn text(&self) -> String {
         let mut text = String::new();
         comment(&mut text, &self.about);
-        if let Some(volume) = self.volume {
-            let _ = writeln!(text, "\n[volume]\nsize = {}", size(volume));
-        }
-        self.devices.iter().for_each(|device| device.write(&mut text));
-        self.write_placement(&mut text);
-        for device in &self.devices {
-            if let Some(after) = &device.spin_down_after {
-                let _ = write!(text, "\n[power.{}]\nspin_down_after = {after}\n", device.name);
-            }
-        }
+        self.write(&mut text, "");
         text.trim_start().to_owned()
     }
 
-    fn write_placement(&self, text: &mut String) {
-        let _ = writeln!(text, "\n[placement]");
+    /// `before`: what its tables are below of.
+    fn write(&self, text: &mut String, before: &str) {
+        if let Some(name) = &self.name {
+            let _ = writeln!(text, "name = {}", quoted(name));
+        }
+        if let Some(volume) = self.volume {
+            let _ = writeln!(text, "\n[{before}volume]\nsize = {}", size(volume));
+        }
+        self.devices.iter().for_each(|device| device.write(text, before));
+        self.write_placement(text, before);
+        for device in &self.devices {
+            if let Some(after) = &device.spin_down_after {
+                let _ = write!(text, "\n[{before}power.{}]\nspin_down_after = {after}\n", device.name);
+            }
+        }
+    }
+
+    fn write_placement(&self, text: &mut String, before: &str) {
+        let _ = writeln!(text, "\n[{before}placement]");
         if self.explained {
             let _ = writeln!(text, "# {}", about(self.placement));
         }

@@ -42,11 +42,15 @@ pub(super) fn write(folder: &Path, args: &Args, plan: &Plan) -> Result<(), Failu
         let command = format!("peryton sim {} {replay}", page::quoted(&file));
         files.push(page::quoted(&file));
         let figures = format!("# {}. These are the figures of\n#   {command}\n# in this folder.\n", figures(found));
-        let serve = "# To serve it, give each device a path: of several drives, that of their array (mdadm).\n";
+        let mut serve =
+            "# To serve it, give each device a path: of several drives, that of their array (mdadm).\n".to_owned();
         let path = folder.join(&file);
+        let simulated = Design::parse(&found.design_toml, &found.design, &[])?;
+        if let Some(inner) = write_inner(folder, &found.design, &simulated)? {
+            serve += &inner;
+        }
         fs::write(&path, format!("{about}{figures}{serve}\n{}", found.design_toml))
             .map_err(|error| failed(&path, &error))?;
-        let simulated = Design::parse(&found.design_toml, &found.design, &[])?;
         if rank == 0
             && let Cow::Owned(small) = simulated.simulated()?
         {
@@ -54,6 +58,7 @@ pub(super) fn write(folder: &Path, args: &Args, plan: &Plan) -> Result<(), Failu
                 "# {}, smaller by as much as this trace has less load: {} of it. It can be tried on files.\n\n{}",
                 found.label, plan.simulated_share, small.toml
             );
+            write_inner(folder, SMALL.trim_end_matches(".toml"), &small)?;
             let path = folder.join(SMALL);
             fs::write(&path, about).map_err(|error| failed(&path, &error))?;
         }
@@ -68,6 +73,24 @@ pub(super) fn write(folder: &Path, args: &Args, plan: &Plan) -> Result<(), Failu
         output::write_json(&folder.join(PLAN), plan)?;
     }
     Ok(())
+}
+
+/// Writes the design of the drive in the place of a device, which is a volume of its own in service. Returns how both are served, as comments.
+fn write_inner(folder: &Path, name: &str, design: &Design) -> Result<Option<String>, Failure> {
+    let Some((device, drive)) = design.nested().and_then(|device| Some((&device.name, device.drive.as_ref()?))) else {
+        return Ok(None);
+    };
+    let file = format!("{name}.{device}.toml");
+    let path = folder.join(&file);
+    let text =
+        format!("# The drive in the place of '{device}' of {name}.toml: serve it first (--ublk).\n\n{}", drive.toml);
+    fs::write(&path, text).map_err(|error| Failure::writing(&path.display().to_string(), &error))?;
+    let file = page::quoted(&file);
+    Ok(Some(format!(
+        "# The device '{device}' is a volume of its own. First give paths to its devices in {file}, and serve it:\n\
+         #   peryton create {file}\n#   peryton serve {file} --ublk\n\
+         # Then give '{device}' the path that serve prints, such as /dev/ublkb0, and serve this design.\n"
+    )))
 }
 
 fn figures(found: &Found) -> String {

@@ -92,7 +92,7 @@ pub(super) fn shown(plan: &Plan) -> String {
             let afr = tier.afr.map_or_else(|| table::NONE.to_owned(), percent);
             rows.add_row([
                 found.label.clone(),
-                tier.role.to_owned(),
+                tier.role.clone(),
                 tier.redundancy.to_string(),
                 format!("{} of {}", bought.data_devices, bought.count),
                 bought.spares.to_string(),
