@@ -120,7 +120,7 @@ mutations! {
     TrustFailedFlush,
     /// A failed flush of a device fails no flush of the host.
     KeepFailedFlush,
-    /// Commits go on before the extents in doubt are settled.
+    /// Commits go on before the map is rolled back.
     CommitInDoubt,
     /// A read that was in flight when a flush failed is answered with data that may be gone.
     ReadInDoubt,
@@ -128,8 +128,6 @@ mutations! {
     ForgetWritesInFlight,
     /// Data that a log had when it was opened are not compared with their checksums.
     VerifyNothing,
-    /// Commands that were in flight when a flush failed are not repeated.
-    TrustWritesInFlight,
     /// A new copy on the fast device stays valid after that device has failed a flush.
     RevertNewCopies,
     /// A volume is closed though a flush has failed and the host was not notified.
@@ -174,12 +172,6 @@ mutations! {
     ForgetLostBlocks,
     /// Clean blocks of a partly dirty extent stay after a failed write that bypassed the copy.
     KeepCleanPastFailure,
-    /// No flush of the host fails, although the origin may have lost blocks that were written back and evicted since the last commit.
-    ForgetBlocksGivenUp,
-    /// When the flush of the origin fails, blocks that were written back and dropped are not taken from their copy again.
-    LoseBlocksGivenUp,
-    /// When the flush of the origin fails, a cache that was switched to write-through drops copies that were written back.
-    DropCopiesOfThrough,
     /// Snapshots of what the cache has learnt are written over the end of the data.
     SnapshotOverData,
     /// A volume whose last snapshot is torn is not opened.

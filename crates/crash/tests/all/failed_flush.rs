@@ -507,6 +507,38 @@ fn commits_go_on_when_a_copy_that_is_given_up_was_the_last_in_doubt() {
     assert_eq!(machine.request(Op::Read, 0, vec![0; 4096]), [5; 4096]);
 }
 
+/// Everything waits until what was in flight has ended, also a request that arrives meanwhile. Then the map is rolled back: a copy that no
+/// commit has recorded is gone, although its device has failed nothing that was durable.
+#[test]
+fn a_flush_that_fails_holds_all_requests_until_nothing_is_in_flight() {
+    let config = config(Placement::Caching(pair()), WritePolicy::Back);
+    let mut machine = open(&config, formatted(&config)).unwrap();
+    let home = machine.request(Op::Read, EXTENT.0, vec![0; 4096]);
+    machine.request(Op::Write, 0, vec![1; 4096]);
+    assert_eq!(flush(&mut machine), Ok(()));
+    machine.request(Op::Write, EXTENT.0, vec![2; 4096]);
+    let reads_home = |command: &Command| matches!(command, Command::Read { device, .. } if *device == SLOW);
+    let far = machine.ask(Op::Read, 32 * EXTENT.0, vec![0; 4096]);
+    let flushed = machine.ask(Op::Flush, 0, Vec::new());
+    assert!(machine.carry_out_but(reads_home, Some(FAST)), "nothing was flushed: the test tests nothing");
+    let near = machine.ask(Op::Read, 0, vec![0; 4096]);
+    machine.carry_out_but(reads_home, None);
+    assert!(machine.driver.answered.is_empty() && machine.engine.is_in_doubt(), "a command is in flight");
+    machine.carry_out_all();
+    assert_eq!(result_of(&mut machine, flushed), Err(RequestError::Device));
+    assert_eq!([far, near].map(|id| result_of(&mut machine, id)), [Ok(()); 2]);
+    assert!(!machine.engine.is_in_doubt());
+    assert_eq!(machine.request(Op::Read, 0, vec![0; 4096]), [1; 4096]);
+    assert_eq!(machine.request(Op::Read, EXTENT.0, vec![0; 4096]), home);
+}
+
+/// The slow device had gone, and a failed flush of the fast one lost a copy. The map kept its place, as if that device had gone as well: after
+/// the next opening the copy counted again.
+#[test]
+fn what_a_failed_flush_has_lost_without_its_home_stays_lost() {
+    run(32_002_047, &Options { failing: Some(Failing::Both), ..PARTS_PASSED }).unwrap();
+}
+
 /// A log with an append that failed, of which no commit says so yet, and one after it; what the volume holds.
 fn log_with_an_absent_append(config: &Config) -> (Machine, Vec<u8>) {
     let mut machine = open(config, formatted(config)).unwrap();

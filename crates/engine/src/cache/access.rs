@@ -94,11 +94,15 @@ pub(in crate::cache) struct Part {
 }
 
 impl Part {
-    /// The fragment with which a part of a host's read is routed again.
-    pub(in crate::cache) fn read_by(self, request: RequestIndex, request_len: Bytes) -> Fragment {
+    /// The fragment with which the part of a host's command is routed again.
+    pub(in crate::cache) fn again(self, request: RequestIndex, op: Op, request_len: Bytes) -> Fragment {
         let Part { extent, within, len, buffer } = self;
-        let Buffer::Request { offset, .. } = buffer else { unreachable!("a host read goes into the request's buffer") };
-        Fragment { request, op: Op::Read, extent, within, len: len.0 as u32, offset, request_len, is_new: false }
+        let offset = match buffer {
+            Buffer::Request { offset, .. } => offset,
+            // A discard has no data.
+            _ => Bytes::ZERO,
+        };
+        Fragment { request, op, extent, within, len: len.0 as u32, offset, request_len, is_new: false }
     }
 }
 

@@ -51,6 +51,9 @@ impl CacheDrive {
 
     /// Commits the gathered changes. `all`: also those that require a flush of the slow device.
     pub(in crate::cache) fn commit(&mut self, io: &mut CacheCall, all: bool) {
+        if self.held.is_some() && !mutation::is(Mutation::CommitInDoubt) {
+            return;
+        }
         if self.journal.is_over() {
             return self.give_up_commits(io);
         }

@@ -15,7 +15,6 @@ use crate::{
     api::config::{self, Tuning},
     cache::access::{Fenced, Follows, Fragment, Mode, Router, ThroughWrite},
     cache::blocks::Units,
-    cache::doubts::Doubts,
     cache::emptying::Emptying,
     cache::journal::map_journal::MapJournal,
     cache::layout::CacheLayout,
@@ -23,6 +22,7 @@ use crate::{
     cache::movers::table::{InRun, Move},
     cache::ready::ReadyQueue,
     cache::reshape::Reshape,
+    cache::rollback::Held,
     cache::routes::readahead::Readahead,
     cache::routes::sync_writer::SyncWriter,
     cache::step::CacheIo,
@@ -109,8 +109,10 @@ pub(crate) struct CacheDrive {
     pub(in crate::cache) flushes: Vec<(RequestIndex, u64)>,
     /// Number of moves started so far; a flush waits for the moves up to the current number.
     pub(in crate::cache) sequence: u64,
-    /// The data that failed flushes have put in doubt, and the writes that the next failed flush would.
-    pub(in crate::cache) doubts: Doubts,
+    /// A flush has failed: everything is held until the map is rolled back.
+    pub(in crate::cache) held: Option<Box<Held>>,
+    /// For each device, its stamp ([`Io::stamp`](crate::io::Io::stamp)) when a write to both last ended.
+    pub(in crate::cache) wrote_both: Option<[u64; 2]>,
     /// Accesses, moves and flushes that may go on, because their wait is over.
     pub(in crate::cache) ready: ReadyQueue,
     /// Moves settings while the drive runs, where the tuning asks for it.
@@ -179,7 +181,8 @@ impl CacheDrive {
             candidates: VecDeque::new(),
             flushes: Vec::new(),
             sequence: 0,
-            doubts: Doubts::default(),
+            held: None,
+            wrote_both: None,
             ready: ReadyQueue::default(),
             tuner: Tuner::new(placement, tuning),
             warm: Warm::default(),

@@ -13,7 +13,6 @@ use crate::{
     cache::access::{Follow, Fragment, Mode, Part, Route, Router, Run, Then},
     cache::blocks::Blocks,
     cache::drive::CacheDrive,
-    cache::ready::Ready,
     cache::step::{CacheCall, CacheCommand, CacheStep},
     io::RequestIndex,
 };
@@ -86,7 +85,7 @@ impl CacheDrive {
             }
             Op::Discard | Op::Flush => false,
         };
-        if !in_one || !plain || self.controller.is_some() {
+        if !in_one || !plain || self.controller.is_some() || self.held.is_some() {
             return false;
         }
         let entry = self.map.entry(extent);
@@ -136,7 +135,7 @@ impl CacheDrive {
         (request, extent): (RequestIndex, u32),
     ) -> bool {
         let entry = self.map.entry_mut(extent);
-        if entry.is_lost() || entry.moving().is_some() || self.controller.is_some() {
+        if entry.is_lost() || entry.moving().is_some() || self.controller.is_some() || self.held.is_some() {
             return false;
         }
         assert!(entry.in_flight > 0, "an access to extent {extent} ended twice");
@@ -235,12 +234,8 @@ impl CacheDrive {
             self.read_origin_instead(io, command, (request, first, count));
             return;
         }
-        let is_in_doubt = command.op == Op::Read && !self.doubts.is_empty() && self.may_be_lost(first, count);
         if follow != Follow::NOTHING {
-            self.follow(io, command, (request, first, count), (follow, failed || is_in_doubt));
-        }
-        if is_in_doubt {
-            return self.read_again(io, command, (request, first, count));
+            self.follow(io, command, (request, first, count), (follow, failed));
         }
         let result = if failed { Err(RequestError::Device) } else { Ok(()) };
         io.part_done(request, result);
@@ -252,43 +247,24 @@ impl CacheDrive {
         }
     }
 
-    /// Carries out the work that follows an access, part by part. `is_void`: the access has failed, or is repeated.
+    /// Carries out the work that follows an access, part by part.
     fn follow(
         &mut self,
         io: &mut CacheCall,
         command: &CacheCommand,
         (request, first, count): (RequestIndex, u32, u32),
-        (mut follow, is_void): (Follow, bool),
+        (mut follow, failed): (Follow, bool),
     ) {
         for part in self.parts_of(command, (first, count)) {
             while let Some(then) = self.follows.take(&mut follow, part.extent) {
                 match then {
-                    Then::Feed(index) => self.feed(index, &part, is_void, io.out),
-                    // The whole is read again.
-                    Then::Overlay(_) if is_void => {}
-                    Then::Overlay(blocks) => self.read_over(io, part.read_by(request, command.len), blocks),
+                    Then::Feed(index) => self.feed(index, &part, failed, io.out),
+                    Then::Overlay(_) if failed => {}
+                    Then::Overlay(blocks) => self.read_over(io, part.again(request, Op::Read, command.len), blocks),
                 }
             }
         }
         debug_assert_eq!(follow, Follow::NOTHING, "what follows concerns the command's extents, in their order");
-    }
-
-    /// Repeats a read during which a flush failed: its place may hold data of another extent. The read is routed to the place whose data are
-    /// sure to be durable.
-    #[cold]
-    fn read_again(
-        &mut self,
-        io: &mut CacheCall,
-        command: &CacheCommand,
-        (request, first, count): (RequestIndex, u32, u32),
-    ) {
-        for part in self.parts_of(command, (first, count)) {
-            let extent = part.extent;
-            io.add_part(request);
-            self.access_ended(extent);
-            self.ready.push(Ready::Access(part.read_by(request, command.len)));
-        }
-        io.part_done(request, Ok(()));
     }
 
     /// Handles a read that the cache failed: clean extents are read from their origins; for a dirty one the request

@@ -54,8 +54,6 @@ struct Asked {
 /// State of the drive that the rule also depends on.
 #[derive(Clone, Copy, Debug)]
 struct Beside {
-    /// A flush has failed, so the data in the move's buffer may be dropped when the move ends.
-    in_doubt: bool,
     /// A device is gone: the extent's old or new place may be lost, so an access can be routed only when the move has ended.
     degraded: bool,
     /// Every write goes to the slow device, and perhaps to the fast one as well.
@@ -79,9 +77,9 @@ fn verdict(held: Held, asked: Asked, beside: Beside) -> Verdict {
     let waits_if = |waits: bool| if waits { Verdict::Waits } else { Verdict::Passes };
     let found = match (held.kind, held.phase) {
         // Until the fast device has the extent's newest data, the buffer has them.
-        (Kind::Promotion, Phase::Writing) if op == Op::Read && !beside.in_doubt => return Verdict::FromBuffer,
+        (Kind::Promotion, Phase::Writing) if op == Op::Read => return Verdict::FromBuffer,
         (Kind::Promotion | Kind::Overwrite | Kind::Zero | Kind::Drain(_) | Kind::Allocation, _) => Verdict::Waits,
-        (Kind::Fill, Phase::Writing) if op == Op::Read && touched & !held.to_bring == 0 && !beside.in_doubt => {
+        (Kind::Fill, Phase::Writing) if op == Op::Read && touched & !held.to_bring == 0 => {
             return Verdict::FromBuffer;
         }
         (Kind::Fill, Phase::Draining) => Verdict::Waits,
@@ -128,7 +126,6 @@ impl CacheDrive {
         let goes = if fragment.op == Op::Write { self.goes(io, fragment) } else { Goes::Anywhere };
         let asked = Asked { op: fragment.op, touched, covers_extent: self.covers_extent(fragment), goes };
         let beside = Beside {
-            in_doubt: !self.doubts.is_empty() && self.may_be_lost(fragment.extent, 1),
             degraded: self.gone.any(),
             writes_go_to_origin: io.tuning.write == WritePolicy::Through || self.is_full_of_dirty(),
         };
@@ -139,7 +136,7 @@ impl CacheDrive {
                 Self::copy_from_move(io, row.buffer, fragment);
                 // Data that are in memory alone do not survive the process, so a read of them is answered when the device has them.
                 match row.ram_dirty && self.map.keeps_changed() {
-                    true => row.answers.push(fragment.request),
+                    true => row.answers.push(fragment),
                     false => io.part_done(fragment.request, Ok(())),
                 }
             }
@@ -230,10 +227,8 @@ mod tests {
                     {
                         for goes in [Goes::Slot, Goes::Origin, Goes::OriginFirst, Goes::Anywhere] {
                             let asked = Asked { op, touched, covers_extent: touched == SETS - 1, goes };
-                            for (in_doubt, degraded, writes_go_to_origin) in
-                                flags().flat_map(|a| flags().flat_map(move |b| flags().map(move |c| (a, b, c))))
-                            {
-                                let beside = Beside { in_doubt, degraded, writes_go_to_origin };
+                            for (degraded, writes_go_to_origin) in flags().flat_map(|a| flags().map(move |b| (a, b))) {
+                                let beside = Beside { degraded, writes_go_to_origin };
                                 check(held, asked, beside, verdict(held, asked, beside));
                             }
                         }
@@ -276,7 +271,7 @@ mod tests {
     /// The fear: a read finds half of what is being written, or what it is to replace.
     #[test]
     fn nothing_is_read_where_it_is_being_written() {
-        every(|held, asked, beside, verdict| {
+        every(|held, asked, _, verdict| {
             if asked.op != Op::Read {
                 return;
             }
@@ -284,7 +279,7 @@ mod tests {
             let reads_slot = asked.touched & slot & held.to_bring != 0;
             assert!(verdict != Verdict::Passes || !reads_slot, "{held:?} {asked:?}");
             if verdict == Verdict::FromBuffer {
-                assert_eq!((held.phase, beside.in_doubt), (Phase::Writing, false), "{held:?}");
+                assert_eq!(held.phase, Phase::Writing, "{held:?}");
                 let has_all = held.kind == Kind::Promotion || asked.touched & !held.to_bring == 0;
                 assert!(has_all, "{held:?} {asked:?}");
             }

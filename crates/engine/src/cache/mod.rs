@@ -6,6 +6,7 @@
 //! and `bypass.rs` keeps streams out. `commits.rs`
 //! and `journal/` make the map durable; `recovery.rs` and `interpret.rs` make a running drive from the durable map.
 //! `blocks.rs` is for extents of which the fast device has a part.
+//! `rollback.rs` and `settling.rs` return to the durable map after a flush that failed.
 //! `emptying.rs` and `reshape.rs` are for a device that becomes larger or smaller.
 //! `tuner.rs` adjusts settings while the drive runs, and `warm/` keeps what the policies have learnt.
 //!
@@ -27,7 +28,6 @@ mod access;
 mod blocks;
 mod bypass;
 mod commits;
-mod doubts;
 mod drive;
 mod emptying;
 mod host;
@@ -47,8 +47,10 @@ mod recording;
 mod recovery;
 mod releases;
 mod reshape;
+mod rollback;
 mod routes;
 mod rows;
+mod settling;
 mod step;
 mod streams;
 mod through;

@@ -9,7 +9,7 @@ use peryton_format::{
 };
 use peryton_policy::replacement::SlotIndex;
 use peryton_policy::{AdaptiveView, ClimbView, hill_climbing::Counted};
-use peryton_units::{Bytes, Nanos};
+use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
     api::cleaning::CleaningReport,
@@ -53,6 +53,9 @@ impl PlacementOps for CacheDrive {
     }
 
     fn submit(&mut self, io: &mut CacheCall, request: RequestIndex, asked: Request) {
+        if let Some(held) = &mut self.held {
+            return held.request(io, request, asked);
+        }
         self.split(io, request, asked);
         self.go_on(io);
     }
@@ -78,11 +81,15 @@ impl PlacementOps for CacheDrive {
     #[inline]
     fn step(&mut self, io: &mut CacheCall, step: CacheStep, command: &CacheCommand, failed: bool) {
         self.partition_served(io.now, command);
+        if self.held.is_some() {
+            self.ended_while_held(io, step, command, failed);
+            return self.go_on(io);
+        }
         match step {
             CacheStep::Host { request, first_extent: first, count, follow: Follow::PAST } => {
                 let result = if failed { Err(RequestError::Device) } else { Ok(()) };
-                for extent in first..first + count {
-                    self.past_done(io, extent, request, failed);
+                for part in self.parts_of(command, (first, count)) {
+                    self.past_done(io, part.again(request, Op::Write, command.len), failed);
                 }
                 io.part_done(request, result);
             }
@@ -219,7 +226,7 @@ impl PlacementOps for CacheDrive {
             && self.journal.is_idle()
             && self.through_in_flight.is_empty()
             && self.follows.is_empty()
-            && self.doubts.is_empty()
+            && self.held.is_none()
             && self.ready.is_empty()
     }
 
@@ -254,7 +261,7 @@ impl PlacementOps for CacheDrive {
     }
 
     fn flush_failed(&mut self, io: &mut CacheCall, device: DeviceId) {
-        self.doubt(io, device);
+        self.hold(io, device);
         self.go_on(io);
     }
 

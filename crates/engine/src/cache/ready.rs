@@ -56,12 +56,21 @@ impl ReadyQueue {
     pub(in crate::cache) fn commit(&mut self) {
         self.commit = true;
     }
+
+    /// Forgets everything but the accesses, and returns these.
+    pub(in crate::cache) fn take_accesses(&mut self) -> impl Iterator<Item = Fragment> {
+        let access = |ready| if let Ready::Access(fragment) = ready { Some(fragment) } else { None };
+        std::mem::take(self).queue.into_iter().filter_map(access)
+    }
 }
 
 impl CacheDrive {
     /// Carries out ready work, until none is left.
     #[inline]
     pub(in crate::cache) fn go_on(&mut self, io: &mut CacheCall) {
+        if self.held.is_some() {
+            self.roll_back_if_quiet(io);
+        }
         if !self.ready.is_empty() {
             self.carry_out_ready(io);
         }
@@ -92,7 +101,6 @@ impl CacheDrive {
     /// A move has ended: flushes, room and cleaning may have waited for it.
     fn after_moves(&mut self, io: &mut CacheCall) {
         self.release_flushes(io);
-        self.go_on_after_doubts(io);
         if self.making_room {
             self.make_room(io);
         }

@@ -96,7 +96,7 @@ impl CacheDrive {
     #[inline(never)]
     fn start_leaving(&mut self, io: &mut CacheCall) {
         let high = io.tuning.demotion_high;
-        if io.rests || self.gone.any() {
+        if io.rests || self.gone.any() || self.held.is_some() {
             return;
         }
         // A partitioned drive can send a write that finds no room to the slow device. Moving another extent out of the

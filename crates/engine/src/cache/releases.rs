@@ -121,13 +121,12 @@ impl CacheDrive {
         if self.layout.fast_slot(place).is_some() { self.gone.fast } else { self.gone.slow }
     }
 
-    /// Marks as lost the data of an extent that only a dead device had, if nothing can save them: a move may, and an extent
-    /// in doubt may go back to the survivor.
+    /// Marks as lost the data of an extent that only a dead device had, if nothing can save them: a move may.
     #[cold]
     pub(in crate::cache) fn mark_lost(&mut self, io: &mut CacheIo, extent: u32) {
         let (entry, masks) = (*self.map.entry(extent), self.map.masks_of(extent));
         let survives = entry.place().is_some_and(|place| !self.is_on_gone(place));
-        if survives || !self.gone.any() || entry.moving().is_some() || self.doubts.contains(extent) {
+        if survives || !self.gone.any() || entry.moving().is_some() || self.held.is_some() {
             return;
         }
         let found = self.interpret(&self.recovery_rules(), State { entry: entry.entry(), masks });

@@ -79,9 +79,7 @@ impl CacheDrive {
 
     fn through_ended(&mut self, io: &mut CacheCall, fragment: Fragment, fast_failed: bool, slow_failed: bool) {
         let result = if slow_failed { Err(RequestError::Device) } else { Ok(()) };
-        if !fast_failed {
-            self.wrote_through(io, fragment.extent);
-        }
+        self.wrote_both = Some([self.layout.fast, self.layout.slow].map(|device| io.stamp(device)));
         if !fast_failed && !slow_failed {
             self.map.differs_no_more(fragment.extent);
         }

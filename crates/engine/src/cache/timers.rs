@@ -11,6 +11,9 @@ use crate::{
 
 impl CacheDrive {
     pub(in crate::cache) fn timers(&mut self, io: &mut CacheCall) {
+        if self.held.is_some() {
+            return;
+        }
         // Asked in any case: during the pause after a failure, the call requests a timer for the end of the pause.
         let is_due = self.journal.commit_is_due(io);
         if is_due || self.journal.commit_is_full() {

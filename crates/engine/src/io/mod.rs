@@ -335,26 +335,27 @@ impl<S: Step> Io<S> {
         std::mem::take(&mut self.devices[device.index()].host_doubt)
     }
 
+    /// The number of the host's writes and discards that were answered.
+    pub(crate) fn changes_answered(&self) -> u64 {
+        self.requests.changes_answered
+    }
+
+    /// Whether a command is in flight that reads or writes data.
+    #[cold]
+    pub(crate) fn has_data_in_flight(&self) -> bool {
+        let moves = |purpose| matches!(purpose, Purpose::Step(step) if !S::is_encoded(&step));
+        self.commands.ids().any(|id| self.commands.get(id).is_some_and(|command| moves(command.purpose)))
+    }
+
     /// Whether a flush has failed and the host has not been notified of the data lost with it.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.in_doubt || self.stopped || self.requests.is_in_doubt()
-    }
-
-    /// Notes that parts of the writes in flight may be lost: those that were written before now.
-    #[cold]
-    pub(crate) fn doubt_writes(&mut self) {
-        if !mutation::is(Mutation::ForgetWritesInFlight) {
-            self.requests.flush_failed();
-        }
     }
 
     /// A flush of the device has failed. It may have lost writes that it had carried out and had yet to complete, so they are carried
     /// out again when they complete. Metadata is not: the commit that it belongs to is abandoned.
     #[cold]
     pub(crate) fn write_again_later(&mut self, device: DeviceId) {
-        if mutation::is(Mutation::TrustWritesInFlight) {
-            return;
-        }
         let of_placement = |purpose| matches!(purpose, Purpose::Step(step) if !S::is_encoded(&step));
         for command in self.commands.all_mut().filter(|command| command.device == device) {
             command.again = matches!(command.op, Op::Write | Op::Discard) && of_placement(command.purpose);

@@ -17,8 +17,7 @@ struct HostRequest {
     began: Nanos,
     /// Parts that have not ended, and one more while the request is being split.
     parts: u32,
-    /// It changes data.
-    writes: bool,
+    op: Op,
     outcome: Outcome,
 }
 
@@ -52,6 +51,8 @@ pub(super) struct Requests {
     in_doubt: u32,
     /// One was answered as if it were good.
     answered_in_doubt: bool,
+    /// The number of writes and discards that were answered.
+    pub(super) changes_answered: u64,
     /// Response times, recorded once they are asked for.
     responses: Option<Box<Responses>>,
 }
@@ -73,6 +74,7 @@ impl Requests {
             reports_answers: false,
             in_doubt: 0,
             answered_in_doubt: false,
+            changes_answered: 0,
             responses: None,
         }
     }
@@ -83,8 +85,7 @@ impl Requests {
 
     #[inline]
     pub(super) fn begin(&mut self, now: Nanos, id: RequestId, op: Op) -> RequestIndex {
-        let writes = matches!(op, Op::Write);
-        RequestIndex(self.rows.insert(HostRequest { id, began: now, parts: 1, writes, outcome: Outcome::Good }))
+        RequestIndex(self.rows.insert(HostRequest { id, began: now, parts: 1, op, outcome: Outcome::Good }))
     }
 
     /// A flush has failed: of each write in flight a part may be lost.
@@ -92,7 +93,7 @@ impl Requests {
     pub(super) fn flush_failed(&mut self) {
         // Rows of requests that were answered have no parts.
         for row in self.rows.all_mut() {
-            if row.parts > 0 && row.writes && row.outcome == Outcome::Good {
+            if row.parts > 0 && row.op == Op::Write && row.outcome == Outcome::Good {
                 row.outcome = Outcome::InDoubt;
                 self.in_doubt += 1;
             }
@@ -184,6 +185,7 @@ impl Requests {
         out: &mut Commands,
     ) {
         out.push(Command::Reply { id: row.id, result });
+        self.changes_answered += u64::from(matches!(row.op, Op::Write | Op::Discard));
         if let Some(responses) = &mut self.responses {
             let took = now.saturating_sub(row.began).0;
             responses.tuner.record(took);

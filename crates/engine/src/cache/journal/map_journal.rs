@@ -97,12 +97,11 @@ pub(crate) struct MapJournal {
     /// Updates which say that the slow device has data that the fast device had. They wait until the slow device is
     /// flushed. A host flush alone does not flush it for them, because the fast device keeps the data until then.
     pub(in crate::cache) awaiting_slow_flush: MapBatch,
+    /// Extents of which an update in `awaiting_slow_flush` was dropped for a later one, which does not say that the slow device has their data.
+    /// The map may say so, until the flush that the dropped one needed is done.
+    pub(in crate::cache) superseded: Vec<u32>,
     /// The extents in `awaiting_slow_flush`.
     pub(in crate::cache) awaiting: FxHashMap<u32, Awaiting>,
-    /// Extents whose update in `awaiting_slow_flush` was replaced during the flush of the slow device that it needed. The newer
-    /// update does not say that the slow device has their data. Places have masks, so the map may still say that some blocks
-    /// are at the origin.
-    pub(in crate::cache) superseded_in_flush: Vec<u32>,
     /// Whether the commit under way goes to the fast and to the slow device.
     pub(in crate::cache) to: [bool; 2],
     /// Whether the block of the commit under way is flushed on the slow device after it is written.
@@ -126,16 +125,17 @@ pub(crate) struct MapJournal {
     /// After a crash all copies are dropped then, so no flush of the host needs more than the slow device's.
     pub(in crate::cache) never_dirty: bool,
     /// Number of updates so far.
-    pub(in crate::cache) sequence: u64,
-    /// For each device, the last update whose data there are durable, or will be when the flushes under way have succeeded.
-    pub(in crate::cache) flushed: [u64; 2],
-    pub(in crate::cache) flushing: [u64; 2],
+    sequence: u64,
+    /// How many changes the host had been told of ([`Io::changes_answered`](crate::io::Io::changes_answered)) when the last commit began that
+    /// made all of them durable, and when the one under way did.
+    pub(in crate::cache) covered: u64,
+    covering: u64,
+    /// The origins were flushed for the host, and the map was not committed: what it has of copies may be older than what the host flushed.
+    pub(in crate::cache) trails_origins: bool,
     /// A commit has called copies clean since the slow device was flushed last, so their origins may not be durable.
     pub(in crate::cache) clean_before_slow_flush: bool,
     /// The flushes under way are of the slow device too.
     flushes_origins: bool,
-    /// A flush has failed: nothing is committed until what it put in doubt is settled.
-    pub(in crate::cache) in_doubt: bool,
     /// The number of the next commit, and how often it has been tried.
     pub(in crate::cache) next_commit: u64,
     pub(in crate::cache) attempt: u32,
@@ -167,8 +167,8 @@ impl MapJournal {
             entries,
             durable: None,
             awaiting_slow_flush: MapBatch::default(),
+            superseded: Vec::new(),
             awaiting: FxHashMap::default(),
-            superseded_in_flush: Vec::new(),
             to: [true; 2],
             postflush_slow: true,
             notifying: Notice::default(),
@@ -181,11 +181,11 @@ impl MapJournal {
             wants_all: false,
             never_dirty: false,
             sequence: 0,
-            flushed: [0; 2],
-            flushing: [0; 2],
+            covered: 0,
+            covering: 0,
+            trails_origins: false,
             clean_before_slow_flush: false,
             flushes_origins: false,
-            in_doubt: false,
             next_commit: 1,
             attempt: 0,
             last_commit: 0,
@@ -322,8 +322,7 @@ impl MapJournal {
 
     /// Whether nothing may be committed for now.
     pub(in crate::cache) fn is_held(&self, io: &CacheIo) -> bool {
-        let in_doubt = self.in_doubt && !mutation::is(Mutation::CommitInDoubt);
-        self.hold != CommitHold::None || in_doubt || self.group.is_paused(io.now)
+        self.hold != CommitHold::None || self.group.is_paused(io.now)
     }
 
     /// Adds a waiter to the next commit.
@@ -350,11 +349,12 @@ impl MapJournal {
         if mutation::is(Mutation::KeepOvertaken) {
             return;
         }
-        let MapJournal { awaiting, superseded_in_flush, layout, .. } = self;
+        let MapJournal { awaiting, superseded, .. } = self;
         self.awaiting_slow_flush.updates.retain(|update| {
-            let stays = awaiting.get(&update.record.extent).is_some_and(|awaiting| awaiting.latest == update.sequence);
-            if !stays && layout.masks > 0 {
-                superseded_in_flush.push(update.record.extent);
+            let extent = update.record.extent;
+            let stays = awaiting.get(&extent).is_some_and(|awaiting| awaiting.latest == update.sequence);
+            if !stays {
+                superseded.push(extent);
             }
             stays
         });
@@ -512,8 +512,8 @@ impl Commits for MapJournal {
         .preflush();
         if preflush == Preflush::OriginsAlone {
             self.group.committing.leave_map_to(&mut self.group.gathering);
-            self.slow_was_flushed = true;
-            self.flushing = [self.flushed[0], self.sequence];
+            (self.slow_was_flushed, self.trails_origins) = (true, true);
+            self.covering = io.changes_answered();
             self.flushes_origins = true;
             let flushes = !mutation::is(Mutation::SkipSlowDataFlush);
             return u32::from(flushes && io.flush_if_needed(self.slow, CacheStep::Commit));
@@ -530,7 +530,8 @@ impl Commits for MapJournal {
         }
         self.flushes_origins = preflush_slow;
         self.clean_before_slow_flush |= preflush == Preflush::FastWithAll;
-        self.flushing = [self.sequence, if preflush_slow { self.sequence } else { self.flushed[1] }];
+        // Without the slow device's flush, writes of the host to it are not durable.
+        self.covering = if preflush == Preflush::FastWithAll { self.covered } else { io.changes_answered() };
         let preflush_slow = preflush_slow && alive[1] && !mutation::is(Mutation::SkipSlowDataFlush);
         let preflush_fast = alive[0] && !mutation::is(Mutation::SkipFastDataFlush);
         let left = u32::from(preflush_fast && io.flush_if_needed(self.fast, CacheStep::Commit));
@@ -538,9 +539,8 @@ impl Commits for MapJournal {
     }
 
     fn on_preflushed(&mut self) {
-        self.flushed = self.flushing;
         self.clean_before_slow_flush &= !self.flushes_origins;
-        self.superseded_in_flush.clear();
+        self.superseded.clear();
     }
 
     fn write_record(&mut self, io: &mut CacheCall) -> Written {
@@ -585,7 +585,10 @@ impl Commits for MapJournal {
     }
 
     fn on_durable(&mut self, io: &mut CacheIo, batch: &MapBatch) {
+        self.covered = self.covering;
         if !batch.updates.is_empty() {
+            // A commit may have left a part of its updates to the next one.
+            self.trails_origins &= !self.group.gathering.updates.is_empty();
             let updates = batch.updates.iter().map(Update::newer);
             self.names.are_durable(updates, self.postflush_slow.then_some(&self.naming));
             self.notified = self.notifying;

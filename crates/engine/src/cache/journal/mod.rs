@@ -3,8 +3,8 @@
 pub(crate) mod batch;
 pub(in crate::cache) mod checkpoint_blocks;
 mod checkpoints;
-mod doubts;
 mod fencing;
 pub(crate) mod map_journal;
 mod names;
 mod preflush;
+mod rollback;

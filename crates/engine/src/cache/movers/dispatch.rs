@@ -56,8 +56,8 @@ impl CacheDrive {
                     self.journal.set_lost_with_slow(false);
                     let changed = self.map.set_lost(extent, true);
                     self.record(io, changed, false);
-                    for request in std::mem::take(&mut self.moves[index].answers) {
-                        io.part_done(request, Err(RequestError::Device));
+                    for fragment in std::mem::take(&mut self.moves[index].answers) {
+                        io.part_done(fragment.request, Err(RequestError::Device));
                     }
                 }
                 self.abort_promotion(io, index);
@@ -84,7 +84,7 @@ impl CacheDrive {
             (Kind::Eviction | Kind::WriteBack, Phase::Reading, _) if let Some(place) = row.run => {
                 self.run_was_read(io, place);
             }
-            (Kind::Eviction | Kind::WriteBack, Phase::Reading, false) if !row.is_void => {
+            (Kind::Eviction | Kind::WriteBack, Phase::Reading, false) => {
                 row.phase = Phase::Writing;
                 row.blocks &= !row.rewritten_blocks;
                 if row.blocks == 0 {

@@ -115,14 +115,11 @@ impl CacheDrive {
             Drained::Invalidate => {
                 row.phase = Phase::Committing;
                 self.drop_clean(io, extent, Release::Detached);
-                if self.journal.never_dirty && self.doubts.is_empty() {
+                if self.journal.never_dirty {
                     // After a crash no copy counts, so the write need not wait until the removal of this one is durable.
                     return self.ready.push(Ready::Committed(index));
                 }
                 self.journal.wait(Waiter::Move(index));
-                if !self.doubts.is_empty() {
-                    self.look_at_doubt(io, extent);
-                }
                 self.ready.commit();
             }
             Drained::Supersede => {
@@ -134,10 +131,6 @@ impl CacheDrive {
                 let buffer = Buffer::Request { id: io.id_of(fragment.request), offset: fragment.offset };
                 let (at, len) = (self.layout.at(self.origin_of(extent)), Bytes(u64::from(fragment.len)));
                 io.write(at, len, buffer, CacheStep::Move { index }, Cause::Host);
-            }
-            Drained::Revert => {
-                self.settle_doubt(io, extent);
-                self.end(io, index);
             }
             Drained::Stale => {
                 self.drop_stale(io, extent);

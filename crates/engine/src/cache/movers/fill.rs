@@ -90,7 +90,6 @@ impl CacheDrive {
             row.rewritten_blocks = u16::MAX;
         }
         row.rewritten_blocks &= !blocks;
-        row.is_written = true;
         Some(self.feed_from(fragment, index, blocks))
     }
 
@@ -98,7 +97,6 @@ impl CacheDrive {
     /// condition needs the full write path.
     pub(in crate::cache) fn may_follow_its_origin(&self, fragment: Fragment) -> bool {
         self.journal.never_dirty
-            && self.doubts.is_empty()
             && !self.gone.any()
             && self.map.masks_of(fragment.extent).differs_from_origin() == 0
             && self.covered(fragment) == self.touched(fragment)
@@ -183,11 +181,8 @@ impl CacheDrive {
 
     pub(in crate::cache) fn filled(&mut self, io: &mut CacheCall, index: u32, failed: bool) {
         let row = &self.moves[index];
-        let (extent, to, blocks, is_written) = (row.extent, row.to, row.blocks_to_bring(), row.is_written);
+        let (extent, to, blocks) = (row.extent, row.to, row.blocks_to_bring());
         if !failed && self.map.entry(extent).place() == to {
-            if is_written {
-                self.wrote_through(io, extent);
-            }
             self.now_has(io, extent, blocks, 0);
         }
         self.end(io, index);

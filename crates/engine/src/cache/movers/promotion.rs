@@ -124,7 +124,7 @@ impl CacheDrive {
                 // Data in RAM alone do not survive the process: writes there, and reads of them, are answered when the device has the data.
                 match at_once || !wrote {
                     true => io.part_done(fragment.request, Ok(())),
-                    false => answers.push(fragment.request),
+                    false => answers.push(*fragment),
                 }
             }
             !served

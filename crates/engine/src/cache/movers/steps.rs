@@ -57,8 +57,8 @@ impl CacheDrive {
         let row = &mut self.moves[index];
         (row.kind, row.phase, row.extent, row.to, row.buffer) = (kind, phase, extent, to, buffer);
         (row.run, row.blocks, row.rewritten_blocks, row.missing, row.holds_until) = (None, 0, 0, 0, None);
-        (row.pending, row.failed, row.accessed, row.is_void, row.ram_dirty) = (0, false, false, false, false);
-        (row.sequence, row.trigger, row.is_written) = (self.sequence, trigger, false);
+        (row.pending, row.failed, row.accessed, row.ram_dirty) = (0, false, false, false);
+        (row.sequence, row.trigger) = (self.sequence, trigger);
         debug_assert!(row.waiters.is_empty() && row.answers.is_empty(), "what waits is taken before a move ends");
         if row.waiters.capacity() == 0
             && let Some(list) = self.waiter_lists.pop()
@@ -85,9 +85,6 @@ impl CacheDrive {
         if self.gone.any() {
             self.mark_lost(io, extent);
         }
-        if !self.doubts.is_empty() {
-            self.look_at_doubt(io, extent);
-        }
         if buffer != NO_BUFFER {
             self.buffers.push(buffer);
         }
@@ -100,8 +97,8 @@ impl CacheDrive {
             None if kind == Kind::WriteBack => self.cleaner.command_ended(io.now),
             None => {}
         }
-        for request in answers {
-            io.part_done(request, Ok(()));
+        for fragment in answers {
+            io.part_done(fragment.request, Ok(()));
         }
         if !waiters.is_empty() {
             self.ready.accesses(waiters.drain(..));

@@ -3,9 +3,7 @@
 use peryton_format::mutation::{self, Mutation};
 use peryton_units::Nanos;
 
-use crate::{
-    api::command::Cause, api::error::RequestError, cache::access::Fragment, cache::map::extent::Place, io::RequestIndex,
-};
+use crate::{api::command::Cause, api::error::RequestError, cache::access::Fragment, cache::map::extent::Place};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::cache) enum Kind {
@@ -47,8 +45,6 @@ pub(in crate::cache) struct Move {
     /// The blocks that the move copies, and the blocks that the host wrote meanwhile (fills, write-backs and evictions).
     pub(in crate::cache) blocks: u16,
     pub(in crate::cache) rewritten_blocks: u16,
-    /// Whether a write of the host brings blocks (fills).
-    pub(in crate::cache) is_written: bool,
     /// The blocks that a write-back reads from the slow device, because the fast one lacks them.
     pub(in crate::cache) missing: u16,
     /// Writes of the host to the extent wait until the move has ended, or until this time (write-backs).
@@ -58,16 +54,14 @@ pub(in crate::cache) struct Move {
     pub(in crate::cache) failed: bool,
     /// Whether the host accessed the extent during the move.
     pub(in crate::cache) accessed: bool,
-    /// The data that the move has read may be older than the data after a failed flush, and must not be written back.
-    pub(in crate::cache) is_void: bool,
     /// Whether the buffer holds writes that were acknowledged to the host.
     pub(in crate::cache) ram_dirty: bool,
     pub(in crate::cache) sequence: u64,
     /// The fragment that started the move, if the move itself must answer it.
     pub(in crate::cache) trigger: Option<Fragment>,
     pub(in crate::cache) waiters: Vec<Fragment>,
-    /// Requests that have a part which ends when the move has ended.
-    pub(in crate::cache) answers: Vec<RequestIndex>,
+    /// Fragments that are carried out, and are answered when the move has ended.
+    pub(in crate::cache) answers: Vec<Fragment>,
 }
 
 impl Move {
@@ -100,8 +94,6 @@ pub(in crate::cache) enum Drained {
     Supersede,
     /// Partitioned: a write has bypassed the copy.
     Stale,
-    /// The map goes back to what is durable: a flush that failed may have lost the extent's data.
-    Revert,
     /// Caching: copy and origin may differ after a failure. The copy is dropped, and the write is answered with this
     /// result.
     Drop(Result<(), RequestError>),

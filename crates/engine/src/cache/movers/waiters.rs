@@ -12,7 +12,6 @@ use crate::{
     cache::movers::table::{Kind, Move, Phase},
     cache::ready::Ready,
     cache::step::{CacheCall, CacheIo},
-    io::RequestIndex,
 };
 
 impl CacheDrive {
@@ -51,11 +50,11 @@ impl CacheDrive {
         io.stats.served_from_ram += 1;
     }
 
-    pub(in crate::cache) fn answer_at_end(&mut self, io: &mut CacheCall, index: u32, request: RequestIndex) {
+    pub(in crate::cache) fn answer_at_end(&mut self, io: &mut CacheCall, index: u32, fragment: Fragment) {
         if mutation::is(Mutation::AnswerPastEarly) {
-            return io.part_done(request, Ok(()));
+            return io.part_done(fragment.request, Ok(()));
         }
-        self.moves[index].answers.push(request);
+        self.moves[index].answers.push(fragment);
     }
 
     pub(in crate::cache) fn wait_for_commit(&mut self, fragment: Fragment) {

@@ -71,7 +71,7 @@ impl CacheDrive {
         let row = &self.moves[index];
         let extent = row.extent;
         let rewritten = if mutation::is(Mutation::CleanRewrittenBlock) { 0 } else { row.rewritten_blocks };
-        let mut origin = if failed || row.is_void { 0 } else { row.blocks & !rewritten };
+        let mut origin = if failed { 0 } else { row.blocks & !rewritten };
         let masks = self.map.masks_of(extent);
         if row.kind == Kind::Eviction && mutation::is(Mutation::EvictFirstRun) {
             origin = masks.dirty();

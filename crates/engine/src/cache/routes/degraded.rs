@@ -2,7 +2,7 @@
 //!
 //! * Caching without the fast device: everything is at the origin except dirty data, which is lost.
 //! * Caching without the slow device: cached extents stay readable and writable; the rest is lost. A copy stays until a commit
-//!   has given it up, so what was written back before that is not lost ([`doubts`](crate::cache::doubts)).
+//!   has given it up, so what was written back before that is not lost ([`settling`](crate::cache::settling)).
 //! * Tiering: the extents on the lost device are lost, the rest is served, and new extents go to the other device.
 //!
 //! Accesses to lost data fail until all of the extent is written or discarded. The durable map need not be changed for
@@ -37,17 +37,13 @@ impl CacheDrive {
         let loses_origins = self.mode == Mode::Caching && self.gone.slow;
         let origins_have_all = nothing_lost && (0..self.layout.extents).all(|extent| self.blocks_outdated(extent) == 0);
         self.journal.set_lost_with_slow(loses_origins && origins_have_all);
-        if loses_origins {
-            self.doubt(io, device);
-        }
-        for extent in 0..self.layout.extents {
-            self.mark_lost(io, extent);
-        }
+        self.settle_losses(io);
         self.making_room = false;
         self.candidates.clear();
         self.ready.place_freed();
         let tiering = self.mode == Mode::Tiering;
         self.map.lost() > before
+            || self.held.is_some()
             || tiering
             || device == self.layout.slow
             || self.moves.len() > 0 && self.map.dirty().count() > 0

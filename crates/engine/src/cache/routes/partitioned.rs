@@ -164,7 +164,8 @@ impl CacheDrive {
 
     /// Handles a completed write that bypassed the fast device's copy. The write is answered after the copy is given
     /// up; otherwise a flush after the answer could leave the map pointing to the copy.
-    pub(crate) fn past_done(&mut self, io: &mut CacheCall, extent: u32, request: RequestIndex, failed: bool) {
+    pub(in crate::cache) fn past_done(&mut self, io: &mut CacheCall, fragment: Fragment, failed: bool) {
+        let extent = fragment.extent;
         self.access_ended(extent);
         let entry = self.map.entry(extent);
         if entry.place().is_none() {
@@ -181,15 +182,14 @@ impl CacheDrive {
         } else if let Some(index) = entry.moving() {
             // The copy is being detached; it must not count as the valid one after that.
             self.map.set_clean(extent).needs_no_record(NoRecord::GivenUpNext);
-            self.past_is_sure(index, extent);
             index
         } else if entry.in_flight > 0 {
             self.start(Kind::Drain(Drained::Stale), Phase::Draining, extent, None, None)
         } else {
             return self.drop_stale(io, extent);
         };
-        io.add_part(request);
-        self.answer_at_end(io, detaching, request);
+        io.add_part(fragment.request);
+        self.answer_at_end(io, detaching, fragment);
     }
 
     /// Does background work while the host is idle: cold extents are written back, frequently read ones are copied in.

@@ -127,8 +127,7 @@ impl CacheDrive {
     fn blocks_from_origin(&self, io: &CacheIo, slot: SlotIndex, missing: u16) -> u16 {
         let masks = self.map.masks(slot);
         let between = between(missing) & !missing;
-        // While a flush is in doubt, only the copies are known to be there.
-        if between == 0 || !self.doubts.is_empty() {
+        if between == 0 {
             return missing;
         }
         let ([fast, _], [slow, _]) = (io.latency(self.layout.fast), io.latency(self.layout.slow));

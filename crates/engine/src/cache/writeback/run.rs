@@ -108,7 +108,7 @@ impl CacheDrive {
         }
         let to_write = |drive: &CacheDrive, place: usize| {
             let row = &drive.moves[moves[place]];
-            !row.failed && !row.is_void && row.blocks != 0
+            !row.failed && row.blocks != 0
         };
         let mut first = 0;
         while first < moves.len() {
@@ -202,7 +202,7 @@ impl CacheDrive {
             let row = &mut self.moves[index];
             let failed = std::mem::take(&mut row.failed);
             row.blocks &= !row.rewritten_blocks;
-            if failed && !row.is_void && row.blocks != 0 {
+            if failed && row.blocks != 0 {
                 let (to, cause) = (row.to.expect("a write-back has an origin"), row.kind.cause());
                 self.move_write(io, index, to, cause);
             } else {

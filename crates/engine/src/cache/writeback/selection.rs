@@ -55,6 +55,9 @@ impl CacheDrive {
 
     /// Starts the write-backs for which it is time. They take at most half of MCML, so that promotions can proceed.
     pub(in crate::cache) fn clean(&mut self, io: &mut CacheCall) {
+        if self.held.is_some() {
+            return;
+        }
         let now = io.now;
         self.release_held(io);
         let dirty = self.map.dirty().count();
