@@ -239,5 +239,5 @@ fn after_a_kill_it_is_said_what_cannot_be_excluded() {
     let left = killed(directory.path(), &config("tiering"), 1);
     let found = inspect(&spec(left.path(), config("tiering")), false, &[]).unwrap();
     assert_eq!(found.metadata, Metadata::Repairable);
-    assert!(found.findings.iter().any(|finding| finding.contains("copy from earlier")), "{:?}", found.findings);
+    assert!(found.findings.iter().any(|finding| finding.contains("an older copy of it")), "{:?}", found.findings);
 }

@@ -232,7 +232,7 @@ fn a_log_comes_back_if_all_that_it_has_is_on_the_primary_and_says_why_if_not() {
         if !empty {
             let error = done.unwrap_err().to_string();
             assert!(
-                error.contains("'fast'") && error.contains("is a log with") && error.contains("written last"),
+                error.contains("'fast'") && error.contains("is a log with") && error.contains("is newer"),
                 "{error}"
             );
             assert!(
