@@ -25,9 +25,9 @@ impl Excuses {
         Excuses([Some(excuse); MOST_DEVICES])
     }
 
-    /// The excuse of a device; `None` if it has none.
+    /// The excuse of a device; `None` if it has none, as one that is to take the place of another.
     pub fn of(&self, device: DeviceId) -> Option<Excuse> {
-        self.0[device.index()]
+        self.0.get(device.index()).copied().flatten()
     }
 
     /// Excuses a device.
