@@ -188,7 +188,7 @@ SPECS = {
         "sizes": spec("Life by the size of the flash", [0, 1], panel("years", (3, 0, "paper"), (4, 0, "here"), log=True),
                       panel("mean response, ms", 5)),
         "planned": spec("Half and twice the planned capacity", [0], panel("years", 4, log=True), panel("price, USD", 2)),
-        "paper-catalogue": CHOICES, "load": CHOICES, "today": CHOICES,
+        "paper-catalogue": CHOICES, "load": CHOICES,
     },
     "mixed-array": {
         "hit-rates": spec("Hit rates of LRU by cache size", [0], parts("hits, %", 0, ["1 %", "2 %", "5 %", "10 %"], first=3)),

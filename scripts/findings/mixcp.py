@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from common import ROOT, fill, number, percent, real_traces, start, table
+from common import ROOT, fill, number, percent, start, table
 
 DOCUMENT = ROOT / "docs/findings/mixcp.md"
 SSD, DISK = "super-talent-32gb", "ibm-ultrastar-36z15"
@@ -211,28 +211,12 @@ def planned(it):
     return table(["load, capacity", "flash", "USD", "mean ms", "years"], rows)
 
 
-def today(it):
-    """The whole catalogue, on real traces and stand-ins."""
-    traces = [(name, ["--trace", it.stand_in(name)], False) for name in STAND_INS]
-    for trace in real_traces(None):
-        if trace.path.endswith(".trace") or trace.name == "devbox-sample":
-            continue
-        path = it.folder / f"{trace.name}.parquet"
-        subprocess.run([it.runner.program, "trace", "convert", trace.path, *trace.options, "-o", path], cwd=ROOT, check=True)
-        traces.append((trace.name, ["--trace", str(path)], True))
-    rows = []
-    for name, arguments, real in traces:
-        plan = it.plan(*arguments, "--latency", "2ms", "--lifetime", "5y")
-        rows.append(row(name + (" (recorded)" if real else ""), "2ms, 5y", plan))
-    return table(CHOICES, rows)
-
-
 def main():
     arguments, runner, folder = start(argparse.ArgumentParser(description=__doc__.splitlines()[0]))
     with folder as folder:
         it = Findings(runner, folder, arguments.requests)
         makers = [("characteristics", characteristics), ("quality", quality), ("validation", validation), ("sizes", sizes),
-                  ("paper-catalogue", paper_catalogue), ("load", load), ("planned", planned), ("today", today)]
+                  ("paper-catalogue", paper_catalogue), ("load", load), ("planned", planned)]
         tables = [(name, lambda make=make: make(it)) for name, make in makers]
         fill(DOCUMENT, tables, runner, arguments.only.split(",") if arguments.only else None)
 
