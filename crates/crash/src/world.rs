@@ -322,7 +322,10 @@ impl World {
     }
 
     /// Lets a device lack space now and then, for a while. It is not given up for that.
-    fn lack_space(&mut self) -> Result<(), String> {
+    pub(crate) fn maybe_lack_space(&mut self) -> Result<(), String> {
+        if self.faults.full_one_in == 0 {
+            return Ok(());
+        }
         let before = self.faults.full;
         let engine = &self.drive.engine;
         if let Some(device) = before.filter(|device| engine.is_gone(*device) && !engine.was_evacuated(*device)) {
@@ -340,10 +343,6 @@ impl World {
         self.drive.engine.excuse(excuses);
         self.say(&format!("lacks space: {full:?}"));
         Ok(())
-    }
-
-    pub(crate) fn maybe_lack_space(&mut self) -> Result<(), String> {
-        if self.faults.full_one_in == 0 { Ok(()) } else { self.lack_space() }
     }
 
     /// Notes what the engine says is lost, unless a move is under way: it may have read the data before the device died.
