@@ -1,5 +1,7 @@
 //! Queues through slots, for LRU, FIFO and related policies.
 
+use std::cell::Cell;
+
 use peryton_units::prefetch;
 
 use crate::{
@@ -65,14 +67,20 @@ pub struct Queues<const N: usize> {
     ends: [Ends; N],
     /// The slot that is read next, while a queue is read from its old end on.
     reader: u32,
+    /// The slots whose links were prefetched last.
+    prefetched: Cell<[u32; PREFETCHED]>,
 }
+
+/// After this many further slots the links of a slot have been fetched, and name its neighbours, which are fetched then.
+const PREFETCHED: usize = 3;
 
 const NO_QUEUE: u8 = u8::MAX;
 
 impl<const N: usize> Queues<N> {
     /// Makes empty queues for the slots from 0 to `slots` - 1.
     pub fn new(slots: u32) -> Queues<N> {
-        Queues { links: vec![UNLINKED; slots as usize], ends: [Ends::EMPTY; N], reader: NONE }
+        let links = vec![UNLINKED; slots as usize];
+        Queues { links, ends: [Ends::EMPTY; N], reader: NONE, prefetched: Cell::new([NONE; PREFETCHED]) }
     }
 
     /// Adds a slot, which is in no queue; it has the next number.
@@ -112,11 +120,19 @@ impl<const N: usize> Queues<N> {
         (queue != NO_QUEUE).then_some(usize::from(queue))
     }
 
-    /// Prefetches the slot's links into the processor's cache.
+    /// Prefetches the slot's links into the processor's cache, and some calls later those of its neighbours, which change with them.
     #[inline]
     pub fn prefetch(&self, SlotIndex(slot): SlotIndex) {
-        if let Some(link) = self.links.get(slot as usize) {
-            prefetch(link);
+        let fetch = |slot: u32| {
+            let link = self.links.get(slot as usize);
+            link.inspect(|link| prefetch(*link))
+        };
+        fetch(slot);
+        let [earliest, rest @ ..] = self.prefetched.get();
+        self.prefetched.set([rest[0], rest[1], slot]);
+        if let Some(link) = self.links.get(earliest as usize) {
+            fetch(link.newer);
+            fetch(link.older);
         }
     }
 

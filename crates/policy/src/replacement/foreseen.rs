@@ -2,7 +2,7 @@
 
 use super::{ReplacementPolicy, SlotIndex};
 
-/// How many victims ahead slots are fetched.
+/// How many victims ahead slots are fetched. What that leads to is fetched two victims later.
 const AHEAD: u32 = 8;
 /// After this many victims the next ones are found again from the last one: some may have been used meanwhile.
 const MOST_STEPS: u32 = 32;
@@ -16,8 +16,9 @@ pub struct ForeseenVictims {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Row {
-    /// The first and the last of them.
+    /// The first of them, and the last two.
     next: SlotIndex,
+    farther: SlotIndex,
     farthest: SlotIndex,
     /// How many further victims are found from the farthest one before it is looked for again from the next one.
     steps: u32,
@@ -41,7 +42,7 @@ impl ForeseenVictims {
         let row = &mut self.rows[self.latest];
         row.next = next;
         // There may be fewer slots since.
-        if known.is_some() && row.farthest.0 < slots {
+        if known.is_some() && row.farther.0.max(row.farthest.0) < slots {
             row.steps -= 1;
             let Some(farthest) = policy.likely_next(row.farthest) else {
                 row.steps = 0;
@@ -49,7 +50,8 @@ impl ForeseenVictims {
             };
             far(farthest);
             policy.prefetch(farthest);
-            near(std::mem::replace(&mut row.farthest, farthest));
+            near(row.farther);
+            (row.farther, row.farthest) = (row.farthest, farthest);
             return Some(next);
         }
         row.steps = 0;
@@ -60,7 +62,7 @@ impl ForeseenVictims {
         }
         far(at);
         policy.prefetch(at);
-        *row = Row { next, farthest: at, steps: MOST_STEPS };
+        *row = Row { next, farther: at, farthest: at, steps: MOST_STEPS };
         Some(next)
     }
 }
