@@ -91,7 +91,7 @@ impl Array {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn submit(&mut self, now: Nanos, tag: Tag, io: Io) -> Accepted {
         match self.members.only_mut() {
             Some(only) => only.submit(now, tag, io),

@@ -194,17 +194,19 @@ pub enum Power {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+// In reads and writes `at` and `len` are not adjacent: a driver that reads both with one load, just after they were written
+// with two stores, waits for all stores before.
 pub enum Command {
     /// Read from a device into a buffer.
     Read {
-        /// Id of the command.
-        io: IoId,
-        /// The device.
-        device: DeviceId,
         /// Offset on the device.
         at: Bytes,
+        /// Id of the command.
+        io: IoId,
         /// Length.
         len: Bytes,
+        /// The device.
+        device: DeviceId,
         /// Destination of the data.
         buffer: Buffer,
         /// The purpose.
@@ -212,14 +214,14 @@ pub enum Command {
     },
     /// Write to a device from a buffer.
     Write {
-        /// Id of the command.
-        io: IoId,
-        /// The device.
-        device: DeviceId,
         /// Offset on the device.
         at: Bytes,
+        /// Id of the command.
+        io: IoId,
         /// Length.
         len: Bytes,
+        /// The device.
+        device: DeviceId,
         /// Source of the data.
         buffer: Buffer,
         /// The purpose.
