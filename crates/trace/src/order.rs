@@ -7,6 +7,7 @@
 //! it. So time never goes back in the output, and no request gets a time that is not its own.
 
 use std::{
+    collections::VecDeque,
     fs::File,
     io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write},
 };
@@ -18,6 +19,8 @@ use crate::{Account, BATCH, Request, TraceError, decode::Decode, join::Merge};
 /// The number of requests that are held back for sorting: more than blktrace's default buffers of one CPU hold (512
 /// KiB, about 11,000 events), in under 3 MB of memory.
 pub const REORDER_WINDOW: usize = 32_768;
+/// The most empty lists that are kept.
+const MOST_SPARE: usize = 2 * REORDER_WINDOW / BATCH;
 /// The number of requests that are sorted in memory at a time when a whole trace is sorted: 32 MiB.
 pub const SORT_RUN: usize = 1 << 20;
 /// The most runs that are merged, each with a file and a buffer of its own: a trace of 500 million requests, and 16 GiB of
@@ -37,11 +40,14 @@ pub(crate) enum Sorting {
 
 pub(crate) struct Order {
     sorting: Sorting,
-    pending: Vec<Request>,
-    /// Requests before this index have been returned.
-    cursor: usize,
-    /// Requests before this index are in their final order.
+    /// Requests that were read and not returned, in lists of at most a [`BATCH`], which are handed out whole.
+    pending: VecDeque<Vec<Request>>,
+    /// Number of pending requests.
+    held: usize,
+    /// So many lists in front are in their final order.
     ready: usize,
+    /// Empty lists.
+    spare: Vec<Vec<Request>>,
     /// The sorted runs of a trace that is sorted as a whole.
     merged: Option<Merge>,
     begun: bool,
@@ -63,9 +69,10 @@ impl Order {
     pub(crate) fn new(sorting: Sorting) -> Order {
         Order {
             sorting,
-            pending: Vec::new(),
-            cursor: 0,
+            pending: VecDeque::new(),
+            held: 0,
             ready: 0,
+            spare: Vec::new(),
             merged: None,
             begun: false,
             is_disordered: false,
@@ -129,15 +136,21 @@ impl Order {
         batch: &mut Vec<Request>,
         fill: impl FnMut(&mut Vec<Request>) -> Result<bool, TraceError>,
     ) -> Result<(), TraceError> {
-        if self.cursor == self.ready && self.merged.is_none() {
+        if self.ready == 0 && self.merged.is_none() {
             self.refill(name, fill)?;
         }
         if let Some(merged) = &mut self.merged {
             return merged.fill(batch);
         }
-        let until = self.ready.min(self.cursor + BATCH);
-        batch.extend_from_slice(&self.pending[self.cursor..until]);
-        self.cursor = until;
+        if let Some(ready) = self.ready.checked_sub(1)
+            && let Some(first) = self.pending.pop_front()
+        {
+            (self.ready, self.held) = (ready, self.held - first.len());
+            let spare = std::mem::replace(batch, first);
+            if self.spare.len() < MOST_SPARE {
+                self.spare.push(spare);
+            }
+        }
         Ok(())
     }
 
@@ -146,17 +159,47 @@ impl Order {
         name: &str,
         mut fill: impl FnMut(&mut Vec<Request>) -> Result<bool, TraceError>,
     ) -> Result<(), TraceError> {
-        self.pending.drain(..self.ready);
         self.read_until(name, 2 * REORDER_WINDOW, &mut fill);
         let first = !std::mem::replace(&mut self.begun, true);
         if first && !self.ended && (self.sorting == Sorting::Whole || self.is_in_no_order()) {
             self.sort_whole(name, fill)?;
         } else if std::mem::take(&mut self.is_disordered) {
-            self.pending.sort_by_key(|request| request.at);
+            let mut all = self.take_pending();
+            all.sort_by_key(|request| request.at);
+            self.hold(all);
         }
-        self.cursor = 0;
-        self.ready = if self.ended { self.pending.len() } else { self.pending.len() - REORDER_WINDOW };
+        self.ready = if self.ended { self.pending.len() } else { self.lists_of(self.held - REORDER_WINDOW) };
         Ok(())
+    }
+
+    /// Adds requests behind those that are pending.
+    fn hold(&mut self, requests: Vec<Request>) {
+        self.held += requests.len();
+        match requests.len() {
+            0 => self.spare.push(requests),
+            1..=BATCH => self.pending.push_back(requests),
+            _ => self.pending.extend(requests.chunks(BATCH).map(<[Request]>::to_vec)),
+        }
+    }
+
+    fn take_pending(&mut self) -> Vec<Request> {
+        self.held = 0;
+        self.pending.drain(..).flatten().collect()
+    }
+
+    /// The number of lists in front that have so many requests.
+    fn lists_of(&mut self, requests: usize) -> usize {
+        let (mut lists, mut left) = (0, requests);
+        while left > 0 {
+            let list = &mut self.pending[lists];
+            if list.len() > left {
+                let rest = list.split_off(left);
+                self.pending.insert(lists + 1, rest);
+            }
+            left -= self.pending[lists].len();
+            lists += 1;
+        }
+        lists
     }
 
     /// Reads until so many requests are pending, or there are no more.
@@ -166,18 +209,21 @@ impl Order {
         most: usize,
         fill: &mut impl FnMut(&mut Vec<Request>) -> Result<bool, TraceError>,
     ) {
-        while !self.ended && self.pending.len() < most {
-            let from = self.pending.len();
-            match fill(&mut self.pending) {
+        while !self.ended && self.held < most {
+            let goes_on = self.pending.back().is_some_and(|list| list.len() < BATCH);
+            let list = if goes_on { self.pending.pop_back() } else { self.spare.pop() };
+            let mut list = list.unwrap_or_default();
+            let from = list.len();
+            self.held -= from;
+            match fill(&mut list) {
                 Ok(more) => self.ended = !more,
                 Err(error) => {
                     self.ended = true;
                     self.failed = Some(error);
                 }
             }
-            let mut pending = std::mem::take(&mut self.pending);
-            self.check(name, &mut pending, from);
-            self.pending = pending;
+            self.check(name, &mut list, from);
+            self.hold(list);
         }
     }
 
@@ -215,8 +261,9 @@ impl Order {
         if self.sorting == Sorting::Promised || self.moved == 0 {
             return false;
         }
-        let mut places: Vec<usize> = (0..self.pending.len()).collect();
-        places.sort_by_key(|&place| self.pending[place].at);
+        let times: Vec<Nanos> = self.pending.iter().flatten().map(|request| request.at).collect();
+        let mut places: Vec<usize> = (0..times.len()).collect();
+        places.sort_by_key(|&place| times[place]);
         places.iter().enumerate().any(|(to, from)| to.abs_diff(*from) > REORDER_WINDOW / 2)
     }
 
@@ -230,8 +277,10 @@ impl Order {
         let mut runs: Vec<Box<dyn Decode>> = Vec::new();
         loop {
             self.read_until(name, SORT_RUN, &mut fill);
-            self.pending.sort_by_key(|request| request.at);
+            let mut run = self.take_pending();
+            run.sort_by_key(|request| request.at);
             if runs.is_empty() && self.ended {
+                self.hold(run);
                 return Ok(());
             }
             if runs.len() == MAX_RUNS {
@@ -239,8 +288,7 @@ impl Order {
                 let problem = format!("more than {} requests cannot be sorted", MAX_RUNS * SORT_RUN);
                 return Err(TraceError::Options { path, problem, remedy: "sort it by time before".to_owned() });
             }
-            runs.push(Box::new(Run::write(&self.pending)?));
-            self.pending.clear();
+            runs.push(Box::new(Run::write(&run)?));
             if self.ended {
                 self.merged = Some(Merge::new(runs));
                 return Ok(());
