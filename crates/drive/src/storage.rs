@@ -245,8 +245,7 @@ impl Storage for Files<'_> {
     }
 
     fn left_in_memory(&mut self, volume: VolumeId) -> Option<Found> {
-        // The engine asks for records only if the volume was not closed in good order.
-        self.notifier.status("recovering the volume");
+        self.notifier.status("opening the volume");
         self.asked = Some(volume);
         let left = if self.ignores_memory { None } else { self.handoff.left(volume, self.devices) };
         self.was_left |= left.is_some();

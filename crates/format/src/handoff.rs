@@ -43,8 +43,8 @@ const GONE: usize = LABEL;
 const SUSPENDED: usize = LABEL + 1;
 /// The index of the word that says whether a device may have lost data that were written to it.
 const DOUBTED: usize = LABEL + 2;
-/// The index of the number of the last durable record of a log. It has two copies that are written in turn, so that one is always
-/// whole.
+/// The index of the number of the last durable commit of a map, or record of a log. It has two copies that are written in turn, so that
+/// one is always whole.
 const SETTLED: usize = LABEL + 4;
 /// The index of the sequence before which all appends of a log are complete, with two copies as well.
 const COMPLETE: usize = LABEL + 8;
@@ -176,9 +176,9 @@ pub enum Record {
         /// Its content.
         record: CommitRecord,
     },
-    /// The records of a log up to this one are durable.
+    /// The commits of a map, or the records of a log, up to this one are durable.
     Settled {
-        /// The number of the last durable record.
+        /// The number of the last durable one.
         upto: u64,
     },
     /// All appends of a log before this sequence are on its device, or a record says that they are absent.
@@ -329,6 +329,9 @@ pub struct Found {
     pub masks: Vec<(u32, Masks)>,
     /// The records that the log's next commits would have contained, in order.
     pub records: Vec<CommitRecord>,
+    /// The number of the last commit of a map, or record of a log, that is durable; 0 if none is. Devices without it are older than the
+    /// records.
+    pub settled: u64,
     /// All appends before this sequence are on the log's device, or absent by a record; 0 if that is not known.
     pub complete: u64,
     /// Devices that were fenced, one bit each.
@@ -355,7 +358,9 @@ impl Found {
             return Err(Unfit::Doubted);
         }
         let gone = unsealed(key, words, GONE)?.unwrap_or(0);
-        let mut found = Found { label, entries: Vec::new(), masks: Vec::new(), records: Vec::new(), complete: 0, gone };
+        let settled = number(key, words, SETTLED).unwrap_or(0);
+        let mut found =
+            Found { label, entries: Vec::new(), masks: Vec::new(), records: Vec::new(), settled, complete: 0, gone };
         match label.contents {
             Contents::Map { extents, places } => {
                 for extent in 0..extents as u32 {
@@ -371,7 +376,7 @@ impl Found {
             }
             Contents::Log { records } => {
                 found.complete = number(key, words, COMPLETE).unwrap_or(0);
-                found.records = log_records(key, words, records)?;
+                found.records = log_records(key, words, (records, settled))?;
             }
         }
         Ok(found)
@@ -384,8 +389,7 @@ fn number(key: u32, words: &[u64], at: usize) -> Option<u64> {
     copies.map(|index| words[index]).max()
 }
 
-fn log_records(key: u32, words: &[u64], records: u64) -> Result<Vec<CommitRecord>, Unfit> {
-    let settled = number(key, words, SETTLED).unwrap_or(0);
+fn log_records(key: u32, words: &[u64], (records, settled): (u64, u64)) -> Result<Vec<CommitRecord>, Unfit> {
     let mut found: Vec<(u64, CommitRecord)> = Vec::new();
     let mut incomplete = 0;
     for slot in 0..records {

@@ -67,6 +67,8 @@ pub struct DurableMap {
     /// Whether the entries name every extent that may be newer on the fast device. This is false if the fast device is missing and the
     /// newest checkpoint cannot be read.
     pub shows_newer: bool,
+    /// No block of a journal is damaged, so that a commit after the last one was never written.
+    pub is_whole: bool,
 }
 
 /// Why the map cannot be read.
@@ -185,6 +187,7 @@ pub fn read(
             continue;
         };
         let number = before_next(&header);
+        let is_whole = rings.iter().flatten().all(|ring| ring.damaged_blocks() == 0);
         let newest_commits = rings.iter().flatten().filter_map(|ring| ring.newest_since(header.first_commit));
         let newest_commit = newest_commits.max_by_key(|label| (label.number, label.attempt));
         let notice = newest_commit.map_or(header.notice, |label| label.notice);
@@ -202,7 +205,8 @@ pub fn read(
             if notice.write_intent && shows_newer {
                 show_named(&mut entries, &masks, rings.iter().flatten(), header.first_commit, named)?;
             }
-            let found = DurableMap { last_commit, next_commit, next, notice, shows_newer, ..DurableMap::default() };
+            let found =
+                DurableMap { last_commit, next_commit, next, notice, shows_newer, is_whole, ..DurableMap::default() };
             return Ok(DurableMap { entries, masks, next_number_base: number, ..found });
         }
         if found.broken {
@@ -250,6 +254,7 @@ pub fn read(
             next: found.next,
             notice,
             shows_newer: true,
+            is_whole,
         });
     }
     Err(NoMap::Damaged(problem))

@@ -89,6 +89,44 @@ fn what_was_clean_is_clean_after_the_process_and_dirty_after_the_power() {
     }
 }
 
+/// The fear: devices that were set back to an earlier copy are taken for those that the killed server wrote, and slots are read that have
+/// nothing of what the records say.
+#[test]
+fn records_of_a_killed_server_do_not_fit_devices_that_are_older() {
+    let pair = Hybrid { fast: FAST, slow: SLOW, extent: Bytes::kib(16) };
+    let tuning = Tuning { promotion_threshold: 0, demotion_low: 1, demotion_high: 2, ..Tuning::default() };
+    for placement in [Placement::Caching(pair), Placement::Tiering(pair)] {
+        let config = Config { devices: vec![Bytes::mib(1), Bytes::mib(4)], placement, tuning: tuning.clone() };
+        let mut disks = formatted(&config);
+        let closed = disks.clone();
+        let (engine, _) = Engine::open(config.clone(), &mut disks).unwrap();
+        let mut machine = Machine::with(engine, disks, 1);
+        machine.driver.keep_in_memory();
+        let write = |machine: &mut Machine, extents: std::ops::Range<u64>| {
+            for extent in extents {
+                machine.request(Op::Write, extent * 16_384, vec![extent as u8 + 1; 16_384]);
+            }
+            machine.request(Op::Flush, 0, Vec::new());
+        };
+        write(&mut machine, 0..4);
+        let older = machine.driver.disks.clone();
+        write(&mut machine, 4..20);
+        let memory = machine.driver.memory.clone();
+        for (disks, fit) in [(&closed, false), (&older, false), (&machine.driver.disks, true)] {
+            let opened = |mut memory| {
+                let mut disks = disks.clone();
+                let mut storage = Faulty::new(&mut disks, &mut memory, Fault::FailsOnce, u32::MAX, 1);
+                Engine::open(config.clone(), &mut storage).map(|(_, opened)| opened.taken_over)
+            };
+            match opened(memory.clone()) {
+                Ok(taken_over) => assert!(fit && taken_over.is_some(), "{taken_over:?}"),
+                Err(error) => assert!(!fit && error.to_string().contains("older than the records"), "{error}"),
+            }
+            assert!(matches!(opened(None), Ok(None)), "without the records they are as after a power loss");
+        }
+    }
+}
+
 /// A cache that writes through, and whose records outlive it.
 fn writing_through(extent: Bytes) -> (Config, Machine) {
     let pair = Hybrid { fast: FAST, slow: SLOW, extent };

@@ -340,6 +340,9 @@ pub enum ReadmitError {
     },
 }
 
+/// What is wrong with devices to which a killed server had written more than they have.
+pub(crate) const OLDER_THAN_RECORDS: &str = "its map is older than the records of the killed server";
+
 /// Why a volume could not be opened. Nothing was changed.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum OpenError {

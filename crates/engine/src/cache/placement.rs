@@ -244,7 +244,10 @@ impl PlacementOps for CacheDrive {
 
     #[inline]
     fn take_records(&mut self, take: &mut impl FnMut(Record)) {
-        self.map.take_changed(take);
+        self.map.take_changed(&mut *take);
+        if let Some(upto) = self.journal.take_settled() {
+            take(Record::Settled { upto });
+        }
     }
 
     fn begin_shrinking(&mut self, io: &mut CacheIo, size: Bytes, rate: Bytes) -> bool {

@@ -18,7 +18,7 @@ use peryton_units::Bytes;
 use crate::{
     api::command::DeviceId,
     api::config::{Tuning, WritePolicy},
-    api::error::OpenError,
+    api::error::{OLDER_THAN_RECORDS, OpenError},
     api::opened::{Opened, Trust},
     cache::access::Mode,
     cache::drive::CacheDrive,
@@ -61,6 +61,10 @@ impl CacheDrive {
                 OpenError::Behind { device: device.index(), newest, expected }
             }
         })?;
+        let is_older = |handoff: &Found| found.is_whole && found.next_commit <= handoff.settled && !gone.fast;
+        if handoff.is_some_and(is_older) {
+            return Err(OpenError::Damaged { device: fast.index(), what: OLDER_THAN_RECORDS });
+        }
         (opened.commits, opened.given_up.commit) = (found.replayed, found.last_commit);
         // A killed process has left in memory the state of each extent that has changed since it opened the volume. Opening had written
         // the whole map as a checkpoint, so that checkpoint and these states are the whole map, whatever the journal has.

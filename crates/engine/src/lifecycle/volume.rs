@@ -18,7 +18,7 @@ use peryton_units::Bytes;
 use crate::{
     api::command::DeviceId,
     api::config::{Config, Placement},
-    api::error::{ConfigError, DeviceError, FormatError, OpenError},
+    api::error::{ConfigError, DeviceError, FormatError, OLDER_THAN_RECORDS, OpenError},
     api::opened::{Formatting, Opened, Trust},
     api::resizing::Settled,
     lifecycle::any::AnyDrive,
@@ -344,10 +344,14 @@ impl<P: PlacementOps> Drive<P> {
                 return Err(OpenError::Device { device: device.index() });
             }
         }
-        let handoff = if clean { None } else { storage.left_in_memory(volume) };
+        let handoff = storage.left_in_memory(volume);
+        if handoff.as_ref().is_some_and(|found| found.label.generation >= generation) {
+            let device = blocks[0].device.index();
+            return Err(OpenError::Damaged { device, what: OLDER_THAN_RECORDS });
+        }
         // Records count until the generation after theirs is open on a device. By then the checkpoint that this opening writes has all of
         // them, and they are of no use to a later one.
-        let handoff = handoff.filter(|found| found.label.generation + 1 == generation);
+        let handoff = handoff.filter(|found| !clean && found.label.generation + 1 == generation);
         if let Some(handoff) = &handoff {
             self.refuse_fenced(handoff.gone, without, newest.generation)?;
         }

@@ -140,6 +140,8 @@ pub(crate) struct MapJournal {
     pub(in crate::cache) next_commit: u64,
     pub(in crate::cache) attempt: u32,
     pub(in crate::cache) last_commit: u64,
+    /// A commit has become durable since the records for the next server said which is the last.
+    is_settled: bool,
     /// The last commit that is durable on the slow device as well.
     pub(in crate::cache) last_on_slow: u64,
     pub(in crate::cache) checkpoint: Option<journal::Checkpoint<CheckpointHeader>>,
@@ -189,6 +191,7 @@ impl MapJournal {
             next_commit: 1,
             attempt: 0,
             last_commit: 0,
+            is_settled: false,
             last_on_slow: 0,
             checkpoint: None,
             checkpoint_number: 0,
@@ -210,6 +213,12 @@ impl MapJournal {
         self.checkpoint_number = header.number;
         self.blocks.resume(header);
         self.notified = header.notice;
+    }
+
+    /// The number of the last durable commit, if that has changed since the last time.
+    #[inline]
+    pub(in crate::cache) fn take_settled(&mut self) -> Option<u64> {
+        std::mem::take(&mut self.is_settled).then_some(self.last_commit)
     }
 
     /// Sets what the slow device's metadata records at the start.
@@ -594,6 +603,7 @@ impl Commits for MapJournal {
             self.notified = self.notifying;
             self.ring.take(self.ring.span(self.layout.commit_bytes(batch.updates.len() as u64)));
             self.last_commit = self.next_commit;
+            self.is_settled = true;
             if self.postflush_slow {
                 self.last_on_slow = self.next_commit;
             }
