@@ -157,6 +157,7 @@ impl Server {
         };
         let devices: serde_json::Map<String, Value> = self.about.devices.iter().enumerate().map(device).collect();
         let opened = &self.about.opened;
+        let has_map = engine.placement().hybrid().is_some();
         let losses = engine.losses(MOST_RANGES);
         json!({
             "name": self.about.name,
@@ -208,10 +209,10 @@ impl Server {
             "adaptive_admission": engine.adaptive_admission(),
             "devices": devices,
             "faults": self.volume.backend.faults().rules(),
-            "dirty_extents": engine.dirty_extents(),
+            "dirty_extents": has_map.then(|| engine.dirty_extents()),
             "cleaning": cleaning::status(engine.cleaning(self.now)),
             "warm": warmth::status(engine, self.now),
-            "lost_extents": engine.lost_extents(),
+            "lost_extents": has_map.then(|| engine.lost_extents()),
             "fast_hit_ratio": stats.fast_hit_ratio(),
             "traffic": self.latencies.traffic(),
             "ledger": stats,

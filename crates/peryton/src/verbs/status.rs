@@ -223,18 +223,19 @@ pub fn adaptive(status: &Value) -> Option<String> {
     Some(format!("admission: {view}"))
 }
 
-/// A line about the map: hits, dirty and lost extents, and moves.
-fn mapped(status: &Value) -> String {
+/// A line about the map, if there is one: hits, dirty and lost extents, and moves.
+fn mapped(status: &Value) -> Option<String> {
     let moves = &status["ledger"]["moves"];
-    format!(
+    let dirty = status["dirty_extents"].as_u64()?;
+    Some(format!(
         "{} % hits on the fast device, {} dirty extents, {} lost; {} promotions, {} demotions, {} write-backs",
         table::percent(status["fast_hit_ratio"].as_f64()),
-        number(&status["dirty_extents"]),
+        dirty,
         number(&status["lost_extents"]),
         number(&moves["promotions"]),
         number(&moves["demotions"]),
         number(&moves["writebacks"]),
-    )
+    ))
 }
 
 /// A line about what went past the fast device, by the reason; none if nothing did.
@@ -336,7 +337,7 @@ fn shown(status: &Value) -> String {
         bytes(&status["pool"]["bytes"]),
     )];
     let log = &status["ledger"]["logging"];
-    lines.push(if log.is_object() { logged(log) } else { mapped(status) });
+    lines.extend(if log.is_object() { Some(logged(log)) } else { mapped(status) });
     lines.extend(bypassed(&status["ledger"]));
     lines.extend(cleaning::lines(status));
     lines.extend(warm(status));

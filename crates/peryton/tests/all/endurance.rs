@@ -55,6 +55,8 @@ fn life_is_counted_in_pages_and_outlives_its_server() {
     fs::write(folder.join("v.toml"), DESIGN).unwrap();
     peryton(folder, &["create", "v.toml"]).ok();
     let (serving, mut client) = Serving::start(folder, &[]);
+    let told = peryton(folder, &["status", "v.toml"]).ok().out;
+    assert!(!told.contains("hits"), "a volume without a map has no fast device that is hit: {told}");
     let before = endurance(folder, "small", &["--mark"]);
     for page in 0..100_u64 {
         client.write(page * 8192 + 512, &[7; 512], false).unwrap();
