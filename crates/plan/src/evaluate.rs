@@ -100,13 +100,11 @@ pub struct Account {
     pub years: f64,
     /// The price of electricity.
     pub usd_per_kwh: f64,
-    /// The share of the time for which the load goes on: with 1, day and night. Devices wear so much more slowly.
-    pub duty: f64,
 }
 
 impl Default for Account {
     fn default() -> Account {
-        Account { years: 5.0, usd_per_kwh: 0.12, duty: 1.0 }
+        Account { years: 5.0, usd_per_kwh: 0.12 }
     }
 }
 
@@ -141,7 +139,6 @@ impl Metrics {
         let all = latency.all.as_ref();
         let ms = |of: fn(&peryton_sim::LatencySummary) -> f64| all.map_or(0.0, |summary| of(summary) / 1e3);
         let costs = costs(design, report, account, &|_| 1.0);
-        let years = |years: Option<f64>| years.map(|years| years / account.duty);
         let energy_kwh_per_year = report.mean_power_w.map(|watts| watts * SECONDS_PER_YEAR / 3.6e6);
         Metrics {
             requests: report.requests,
@@ -155,14 +152,10 @@ impl Metrics {
             p99_ms: ms(|summary| summary.p99),
             p999_ms: ms(|summary| summary.p999),
             iops: report.iops,
-            lifetime_years: years(report.lifetime_years),
-            lifetime_interval: LifetimeInterval {
-                lifetime_years_low: years(report.lifetime_interval.lifetime_years_low),
-                lifetime_years_high: years(report.lifetime_interval.lifetime_years_high),
-                ..report.lifetime_interval.clone()
-            },
-            lifetime_rated_years: years(report.lifetime_rated_years),
-            lifetime_physical_years: years(report.lifetime_physical_years),
+            lifetime_years: report.lifetime_years,
+            lifetime_interval: report.lifetime_interval.clone(),
+            lifetime_rated_years: report.lifetime_rated_years,
+            lifetime_physical_years: report.lifetime_physical_years,
             power_w: report.mean_power_w,
             energy_j: report.energy_j,
             energy_kwh_per_year,
@@ -193,7 +186,7 @@ pub(crate) fn costs(design: &Design, report: &Report, account: &Account, share: 
         let (member, number) = design.reported(name)?;
         let share = share(name.split_once('.').map_or(name, |(role, _)| role));
         let price = member.price_usd? * share;
-        let lives = lives(account.years, device.lifetime_years.map(|years| years * share / account.duty));
+        let lives = lives(account.years, device.lifetime_years.map(|years| years * share));
         // An owned device costs nothing until it is worn out and replaced.
         pay(member, price * (lives - f64::from(u8::from(number < member.owned))));
     }
@@ -217,7 +210,7 @@ mod tests {
         let design = Design::parse(DESIGN, "design", &[]).unwrap();
         let spec = "requests = 3000\nfootprint = '64MiB'\nread_share = 0.3\narrival = '1ms'\nsize = '4KiB'\naddress = 'uniform'\n";
         let spec = SynthSpec::parse(spec, "spec").unwrap();
-        let account = Account { years, usd_per_kwh: 0.2, duty: 1.0 };
+        let account = Account { years, usd_per_kwh: 0.2 };
         evaluate(&design, &|| Ok(Box::new(SynthSource::new(&spec, "spec").unwrap())), &Options::default(), &account)
             .unwrap()
     }

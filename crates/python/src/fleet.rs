@@ -75,6 +75,7 @@ pub(crate) fn plan_fleet(
         most: one.most,
         protection: one.protection,
         account: one.account,
+        duty: one.duty,
     };
     ask.check().in_python()?;
     let catalogue = purchase::catalogue(arguments)?;

@@ -79,7 +79,8 @@ pub(crate) fn ask(arguments: &Bound<'_, PyDict>) -> PyResult<Ask> {
         protection: protection(arguments)?,
         flash: word_given::<Flash>(arguments, "flash")?.unwrap_or_default(),
         flash_need: given(arguments, "flash_need")?.unwrap_or(true),
-        account: Account { years: run_for.as_s_f64() / SECONDS_PER_YEAR, usd_per_kwh: electricity, duty },
+        account: Account { years: run_for.as_s_f64() / SECONDS_PER_YEAR, usd_per_kwh: electricity },
+        duty,
         options: Options { replay, ..Options::default() },
     })
 }

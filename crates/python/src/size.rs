@@ -65,7 +65,7 @@ pub(crate) fn size(
         objective: word_given::<Metric>(arguments, "objective")?.unwrap_or(Metric::Latency),
         within,
         usd_per_ms: given(arguments, "usd_per_ms")?,
-        account: Account { years: run_for.as_s_f64() / SECONDS_PER_YEAR, usd_per_kwh: electricity, duty: 1.0 },
+        account: Account { years: run_for.as_s_f64() / SECONDS_PER_YEAR, usd_per_kwh: electricity },
         options,
     };
     ask.check().in_python()?;

@@ -156,7 +156,7 @@ pub enum SimError {
         /// The number of volumes in the design.
         wanted: usize,
     },
-    /// A request is past the end of a design that is simulated for a share of its load.
+    /// A request is past the end of a design that is simulated for a share of its data.
     #[error(
         "request {request} of the trace ends at {end}, past the end of the {volume} that the design's [load] leaves of the volume: \
          --set load.span=SIZE gives the address space of this trace; without [load] the whole design is simulated"
@@ -228,7 +228,7 @@ impl SimError {
         !matches!(self, SimError::Stalled { .. })
     }
 
-    /// The same error, of a design that is simulated for a share of its load.
+    /// The same error, of a design that is simulated for a share of its data.
     pub(crate) fn of_load(self) -> SimError {
         match self {
             SimError::PastTheEnd { request, offset, len, volume, .. } => {

@@ -93,10 +93,10 @@ struct Member<'a> {
     drawn: Vec<f64>,
 }
 
-/// The intervals of a design's lifetimes.
-pub(crate) fn of(design: &Design, outcome: &Outcome) -> Intervals {
+/// The intervals of a design's lifetimes, whose load goes on for a share of the time.
+pub(crate) fn of(design: &Design, outcome: &Outcome, duty: f64) -> Intervals {
     let parts: &WearParts = &outcome.wear;
-    let (count, length_s) = (parts.len(), parts.length().as_s_f64());
+    let (count, length_s) = (parts.len(), parts.length().as_s_f64() / duty);
     let mut members = Vec::new();
     for (index, (device, stats)) in design.devices.iter().zip(&outcome.devices).enumerate() {
         for (member, (NamedMember { device, .. }, stats)) in device.members(false).into_iter().zip(stats).enumerate() {

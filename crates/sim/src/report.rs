@@ -178,9 +178,9 @@ pub struct Report {
     /// Whether the volume was new, so that a tier began empty.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub new_volume: bool,
-    /// The share that the trace has of the load that the design is for; absent if that is all of it.
+    /// The share that the trace touches of the data in use that the design is for; absent if that is all.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub load_share: Option<f64>,
+    pub simulated_share: Option<f64>,
     /// Requests before the measured span.
     #[serde(skip_serializing_if = "is_zero")]
     pub warm_up_requests: u64,
@@ -439,11 +439,13 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
     let per_s = |count: f64| (span_s > 0.0).then(|| count / span_s);
     let stats = &outcome.stats;
     let latency_us = latency_of(&outcome.times);
+    // A recording has the times in which nothing goes on.
+    let duty = if options.recorded.is_some() { 1.0 } else { design.duty };
     let mut devices = Vec::new();
     for (index, (device, members)) in design.devices.iter().zip(&outcome.devices).enumerate() {
         let spins_down = design.tuning.spin_down_after[index].is_some();
         for (member, stats) in device.members(spins_down).into_iter().zip(members) {
-            let report = device_report(member.device, stats, member.spins_down, outcome.span);
+            let report = device_report(member.device, stats, (member.spins_down, outcome.span, duty));
             devices.push((member.name, report));
         }
     }
@@ -451,7 +453,7 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
     let mean_power_w = energy_j.and_then(per_s);
     let lifetime = devices.iter().map(|(_, device)| device.lifetime()).fold(Lifetime::default(), Lifetime::shorter);
     let lifetime_years = lifetime.years();
-    let intervals = lifetime_interval::of(design, outcome);
+    let intervals = lifetime_interval::of(design, outcome, duty);
     let of_members = intervals.members.iter().flatten();
     for ((_, device), interval) in devices.iter_mut().zip(of_members) {
         let interval = interval.map(|interval| interval.around(device.lifetime_years));
@@ -508,7 +510,7 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         volume_bytes: design.volume_bytes().0,
         replay: options.replay.to_string(),
         new_volume: options.new_volume,
-        load_share: None,
+        simulated_share: None,
         warm_up_requests: options.warm_up_requests,
         seed: design.seed,
         overrides: design.overrides.clone(),
@@ -556,7 +558,11 @@ pub(crate) fn moves(stats: &Stats) -> MoveReport {
     }
 }
 
-fn device_report(device: &DeviceDesign, stats: &DeviceStats, spins_down: bool, span: Nanos) -> DeviceReport {
+fn device_report(
+    device: &DeviceDesign,
+    stats: &DeviceStats,
+    (spins_down, span, duty): (bool, Nanos, f64),
+) -> DeviceReport {
     let span_s = span.as_s_f64();
     let per_s = |count: f64| (span_s > 0.0).then(|| count / span_s);
     let is_disk = device.is_disk();
@@ -567,7 +573,8 @@ fn device_report(device: &DeviceDesign, stats: &DeviceStats, spins_down: bool, s
     let erases_per_s = stats.erases.and_then(|erases| per_s(erases as f64));
     let wear =
         Wear { pages_read: stats.pages_read, pages_written: stats.pages_written, start_stops: stats.start_stops };
-    let lifetime = Lifetime::of(device, stats, span_s);
+    // The load of the span is all that there is in a longer time.
+    let lifetime = Lifetime::of(device, stats, span_s / duty);
     DeviceReport {
         reads: stats.reads,
         writes: stats.writes,

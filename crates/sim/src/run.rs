@@ -157,7 +157,7 @@ pub(crate) fn run_reading(
         let found = run_reading(&design.with_load(load)?, trace_name, trace, options, ahead, progress);
         let mut report = found.map_err(SimError::of_load)?;
         // What the design is, and not what was simulated in its place.
-        report.load_share = Some(load.share);
+        report.simulated_share = Some(load.share);
         report.volume_bytes = design.volume_bytes().0;
         report.design_toml.clone_from(&design.toml);
         report.overrides.clone_from(&design.overrides);

@@ -203,7 +203,7 @@ pub fn run(mut args: Args) -> Result<(), Failure> {
     skipped.report();
     if let Some(per_day) = args.per_day {
         let speed = if let peryton_sim::Replay::Timed { speed } = ask.options.replay { speed } else { 1.0 };
-        ask.account.duty = workload.duty(Bytes((per_day.0 as f64 / speed) as u64))?;
+        ask.duty = workload.duty(Bytes((per_day.0 as f64 / speed) as u64))?;
     }
     ask.options.warm_up_requests = *args.arrival_args.warm_up_requests.get_or_insert(workload.warm_up_requests());
     let mut plan = capacity::plan(&ask, &catalogue, &workload, &|what, done, of| bar.show(what, done, of))?;
@@ -253,11 +253,8 @@ fn ask(args: &Args) -> Result<Ask, Failure> {
         protection: args.protection.protection(),
         flash: args.flash,
         flash_need: !args.no_flash_need,
-        account: Account {
-            years: args.run_for.as_s_f64() / SECONDS_PER_YEAR,
-            usd_per_kwh: args.electricity,
-            duty: args.duty.unwrap_or(1.0),
-        },
+        account: Account { years: args.run_for.as_s_f64() / SECONDS_PER_YEAR, usd_per_kwh: args.electricity },
+        duty: args.duty.unwrap_or(1.0),
         options: args.arrival_args.options()?,
     })
 }

@@ -473,9 +473,12 @@ const MAX_TOLD: usize = 32;
 /// What a design's lifetime rests on, and what its arrays do.
 fn told(report: &Report) -> String {
     let mut text = String::new();
-    if let Some(share) = report.load_share {
+    if let Some(share) = report.simulated_share {
         let percent = table::number(share * 100.0);
-        text += &format!("{}: simulated for {percent} % of its load, in a smaller size (load.share)\n", report.design);
+        text += &format!(
+            "{}: simulated for the {percent} % of its data in use that the trace touches, in a smaller size (load.share)\n",
+            report.design
+        );
     }
     if let Some(told) = lifetime_told(report.lifetime_years, &report.lifetime_interval, report.simulated_s) {
         text += &format!("lifetime of {}: {told}\n", report.design);

@@ -164,7 +164,7 @@ fn ask(args: &Args) -> Result<Ask, Failure> {
         objective: args.objective,
         within: args.within,
         usd_per_ms: args.usd_per_ms,
-        account: Account { years: args.run_for.as_s_f64() / SECONDS_PER_YEAR, usd_per_kwh: electricity, duty: 1.0 },
+        account: Account { years: args.run_for.as_s_f64() / SECONDS_PER_YEAR, usd_per_kwh: electricity },
         options: Options { sample: args.sample, ..args.replay_args.options()? },
     })
 }

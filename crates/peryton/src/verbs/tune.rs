@@ -223,7 +223,7 @@ fn shown(args: &Args, tuned: &Tuned) -> String {
         trace_names(args),
         tuned.warm_up_requests,
         tuned
-            .load_share
+            .simulated_share
             .map_or_else(String::new, |share| format!(", at {} % of the design's load", person(share * 100.0))),
         tuned.trace_hash,
         tuned.peryton_version

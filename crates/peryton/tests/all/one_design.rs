@@ -121,7 +121,10 @@ fn says_what_the_plan_says(folder: &Path, design: &str, planned: &Value, plan: &
             assert_eq!(found[figure], planned[figure], "{figure} of {verb}, {design}");
         }
     }
-    assert_eq!((&size["load_share"], &tuned["load_share"]), (&plan["simulated_share"], &plan["simulated_share"]));
+    assert_eq!(
+        (&size["simulated_share"], &tuned["simulated_share"]),
+        (&plan["simulated_share"], &plan["simulated_share"])
+    );
 }
 
 /// The fear: the planner's small simulation says one thing, and its own file in full size another.
@@ -147,6 +150,8 @@ fn the_written_design_in_full_size_on_a_sample_gives_the_figures_of_the_plan() {
         "1TB",
         "--active",
         "4GiB",
+        "--duty",
+        "20%",
     ];
     let out = ["--out", "out", "--json", "--runners-up", "6"];
     let plan: Value = serde_json::from_str(&peryton(folder.path(), &[&plan[..], &out].concat()).ok().out).unwrap();
@@ -239,8 +244,23 @@ fn a_load_that_is_not_always_there_wears_so_much_less() {
         serde_json::from_str(&peryton(folder.path(), &[&devices[..], more].concat()).ok().out).unwrap()
     };
     let years = |plan: &Value| plan["best"]["lifetime_years"].as_f64().unwrap();
-    let (always, seldom) = (plan(&[]), plan(&["--duty", "5%"]));
+    let (always, seldom) = (plan(&[]), plan(&["--duty", "5%", "--out", "out"]));
     assert!((years(&seldom) / years(&always) / 20.0 - 1.0).abs() < 1e-9);
+    let design = format!("out/{}.toml", seldom["best"]["design"].as_str().unwrap());
+    let warm_up = (seldom["workload"]["requests"].as_u64().unwrap() / 2).to_string();
+    let sim = |more: &[&str]| -> Value {
+        let words = ["sim", &design, "--trace", "trace.csv", "--warm-up-requests", &warm_up, "--json", "-"];
+        serde_json::from_str(&peryton(folder.path(), &[&words[..], more].concat()).ok().out).unwrap()
+    };
+    let found = sim(&[]);
+    assert_eq!(
+        found[0]["lifetime_years"], seldom["best"]["lifetime_years"],
+        "the design says how long the load goes on"
+    );
+    let low = |report: &Value| report[0]["lifetime_years_low"].as_f64().unwrap();
+    assert!((low(&found) / low(&sim(&["--set", "load.duty=1"])) / 20.0 - 1.0).abs() < 1e-9);
+    peryton(folder.path(), &["sim", &design, "--trace", "trace.csv", "--set", "load.duty=2"])
+        .fails(2, &["load.duty", "is 2"]);
     let written = always["workload"]["written_bytes"].as_f64().unwrap()
         / always["workload"]["span_s"].as_f64().unwrap()
         * 86_400.0;

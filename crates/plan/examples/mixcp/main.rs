@@ -78,6 +78,7 @@ fn main() -> Result<(), Error> {
         flash: Flash::Whole,
         flash_need: false,
         account: Account::default(),
+        duty: 1.0,
         options: Options { replay: Replay::Timed { speed }, ..Options::default() },
     };
     let plan = plan(&ask, &catalogue, &workload, &|_, _, _| {})?;

@@ -35,6 +35,8 @@ pub struct Ask {
     pub flash_need: bool,
     /// The rules for the cost of ownership.
     pub account: Account,
+    /// The share of the time in which the load goes on: with 1, day and night.
+    pub duty: f64,
     /// How the trace is replayed.
     pub options: Options,
 }

@@ -90,6 +90,7 @@ pub fn plan(
         whole,
         problems: problems(ask),
         account: ask.account,
+        duty: ask.duty,
         options: ask.options.clone(),
         images: Images::shared(),
         enumerate,
@@ -98,7 +99,7 @@ pub fn plan(
     };
     let (known, answers, rungs) = search.run(candidates)?;
     let found = |index: usize| -> Option<Found> {
-        let text = known[index].candidate.text(catalogue, capacity) + &whole.load.to_toml();
+        let text = known[index].candidate.text(catalogue, capacity) + &whole.load.to_toml(ask.duty);
         found(ask, catalogue, &known[index], text)
     };
     let of_each = Of::ALL.map(|of| {
@@ -173,6 +174,7 @@ pub fn plan(
         constraints: ask.constraints.clone(),
         objective: ask.objective,
         account: ask.account,
+        duty: ask.duty,
         catalogue: catalogue.kinds.iter().map(|kind| kind.profile.name.clone()).collect(),
         candidates: count,
         search: rungs,
@@ -268,7 +270,7 @@ fn assumptions(ask: &Ask, workload: &Workload<'_>, capacity: Bytes, active: Byte
             ));
         }
     }
-    let goes_on = match ask.account.duty {
+    let goes_on = match ask.duty {
         duty if duty < 1.0 => format!(
             "for {} % of the time, in which devices wear; energy is counted as if it went on",
             peryton_units::person(duty * 100.0)

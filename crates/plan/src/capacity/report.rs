@@ -57,6 +57,8 @@ pub struct Plan {
     pub objective: Metric,
     /// The rules for the cost of ownership.
     pub account: Account,
+    /// The share of the time in which the load goes on.
+    pub duty: f64,
     /// The devices to choose from.
     pub catalogue: Vec<String>,
     /// Number of designs that they make.

@@ -115,6 +115,7 @@ pub(super) struct Search<'a> {
     /// All problems; the first is the user's.
     pub(super) problems: Vec<Problem>,
     pub(super) account: Account,
+    pub(super) duty: f64,
     pub(super) options: Options,
     /// The images of preconditioned devices, shared because candidates have many devices in common.
     pub(super) images: Arc<Images>,
@@ -371,6 +372,7 @@ impl Search<'_> {
         let mut design = design.map_err(peryton_sim::SimError::from)?;
         design.images = Some(Arc::clone(&self.images));
         design.load = Some(scale.load).filter(|load| *load != Load::WHOLE);
+        design.duty = self.duty;
         Ok(evaluate(&design, trace, options, &self.account)?)
     }
 
@@ -668,6 +670,7 @@ mod tests {
                 by_sample: false,
             }],
             account: Account::default(),
+            duty: 1.0,
             options: Options::default(),
             images: Arc::new(Images::new(peryton_units::Bytes::ZERO)),
             enumerate,

@@ -71,6 +71,8 @@ pub(super) struct Fleet {
     pub(super) span_s: f64,
     pub(super) budgets: Budgets,
     pub(super) account: Account,
+    /// The share of the time in which the load goes on.
+    duty: f64,
     /// Whether the cost of ownership counts, and not that of purchase.
     pub(super) owned: bool,
     /// What simulations showed of each kind.
@@ -195,7 +197,7 @@ impl Fleet {
         loads: &[VolumeLoad],
         together: bool,
         kinds: Vec<DriveKind>,
-        account: Account,
+        (account, duty): (Account, f64),
         owned: bool,
         budgets: Budgets,
     ) -> Fleet {
@@ -235,6 +237,7 @@ impl Fleet {
             span_s,
             budgets,
             account,
+            duty,
             owned,
             corrections,
             simulated: BTreeSet::new(),
@@ -394,7 +397,7 @@ impl Fleet {
     /// Years until the devices that wear first are worn out.
     fn lifetime(&self, drive: &DriveKind, flash_written: f64, home_written: f64, moved: f64) -> Option<f64> {
         let years = |limit: Option<f64>, bytes: f64| {
-            let a_year = bytes / self.span_s * SECONDS_PER_YEAR * self.account.duty;
+            let a_year = bytes / self.span_s * SECONDS_PER_YEAR * self.duty;
             limit.filter(|_| bytes > 0.0).map(|limit| limit / a_year)
         };
         let of_home = [years(drive.home.writable, home_written), years(drive.home.workload, moved)];

@@ -48,6 +48,8 @@ pub struct FleetAsk {
     pub protection: Protection,
     /// The rules for the cost of ownership.
     pub account: Account,
+    /// The share of the time in which the load goes on: with 1, day and night.
+    pub duty: f64,
 }
 
 /// A function that simulates drives: here, or on other machines.
@@ -136,7 +138,7 @@ pub fn plan(
     let (kinds, more) = drive::kinds(catalogue, &ask.protection, ask.most, &measured)?;
     let together = is_one_clock(loads);
     let owned = ask.objective == Metric::Ownership;
-    let mut fleet = Fleet::new(loads, together, kinds, ask.account, owned, ask.budgets());
+    let mut fleet = Fleet::new(loads, together, kinds, (ask.account, ask.duty), owned, ask.budgets());
     let alone_usd = alone_usd(&fleet);
     let mut rounds: Vec<Round> = Vec::new();
     let mut known: BTreeSet<Vec<(usize, Vec<usize>)>> = BTreeSet::new();
@@ -314,7 +316,7 @@ fn about(
     assumptions.push(format!(
         "the load of these {} s goes on {}",
         person(fleet.span_s),
-        match ask.account.duty {
+        match ask.duty {
             duty if duty < 1.0 => format!("for {} % of the time", person(duty * 100.0)),
             _ => "day and night (--duty)".to_owned(),
         }
@@ -363,6 +365,7 @@ fn about(
         constraints: ask.constraints.clone(),
         objective: ask.objective,
         account: ask.account,
+        duty: ask.duty,
         catalogue: catalogue.kinds.iter().map(|kind| kind.profile.name.clone()).collect(),
         drive_kinds: fleet.kinds.len(),
         meets: false,

@@ -41,6 +41,8 @@ pub struct FleetPlan {
     /// The rules for the cost of ownership.
     #[schemars(with = "FleetRules")]
     pub account: Account,
+    /// The share of the time in which the load goes on.
+    pub duty: f64,
     /// The devices to choose from.
     pub catalogue: Vec<String>,
     /// Number of kinds of drives that they make and that no other kind is better than.
@@ -195,6 +197,4 @@ struct FleetRules {
     years: f64,
     /// The price of electricity.
     usd_per_kwh: f64,
-    /// The share of the time for which the load goes on.
-    duty: f64,
 }

@@ -65,7 +65,7 @@ fn volume(number: u32, gib: u64, mib: u64, per_s: [u64; 10]) -> VolumeLoad {
 
 fn fleet(loads: &[VolumeLoad], kinds: Vec<DriveKind>, latency_ms: Option<f64>) -> Fleet {
     let budgets = Budgets { latency_s: latency_ms.map(|ms| ms / 1e3), ..Budgets::default() };
-    Fleet::new(loads, true, kinds, Account::default(), false, budgets)
+    Fleet::new(loads, true, kinds, (Account::default(), 1.0), false, budgets)
 }
 
 fn usd(drives: &[Assigned]) -> f64 {

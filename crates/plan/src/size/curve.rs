@@ -52,7 +52,7 @@ pub struct SizeCurve {
     pub volume_bytes: u64,
     /// The unit in which data are moved.
     pub extent_bytes: u64,
-    /// The data that the trace touches, in whole extents; those of the whole load, where the trace has a share of it.
+    /// The data that the trace touches, in whole extents; all in use, where the trace touches a share of them.
     pub touched_bytes: u64,
     /// Share of the measured accesses that were the first to their extent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,9 +68,9 @@ pub struct SizeCurve {
     pub objective: Metric,
     /// By how much it may be worse than the best, as a share.
     pub within: f64,
-    /// The share that the trace has of the load that the design is for; absent if that is all of it.
+    /// The share that the trace touches of the data in use that the design is for; absent if that is all.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub load_share: Option<f64>,
+    pub simulated_share: Option<f64>,
     /// The share of the trace that was simulated, if not all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample_share: Option<f64>,
@@ -196,7 +196,8 @@ pub(super) fn make(
     for (((design, report), metrics), lru) in designs.iter().zip(&reports).zip(metrics).zip(misses.at(&sizes)) {
         let miss_ratio = report.fast_hit_ratio.map(|hits| 1.0 - hits);
         let written: u64 = fast.members(report).map(|device| device.bytes_written).sum();
-        let per_day = (report.simulated_s > 0.0).then(|| written as f64 / report.simulated_s * SECONDS_PER_DAY);
+        let a_day = SECONDS_PER_DAY * design.duty;
+        let per_day = (report.simulated_s > 0.0).then(|| written as f64 / report.simulated_s * a_day);
         let by_size = by_size(ask, fast, design, report);
         let mean = report.sample.as_ref().and_then(|sample| sample.figures.get("latency_us.all.mean"));
         let usd_per_ms_saved = points.last().and_then(|before| {
@@ -247,7 +248,7 @@ pub(super) fn make(
         overloaded,
         knees: if overloaded { Vec::new() } else { knee::all(&points, ask.objective, ask.within) },
         worth: ask.usd_per_ms.filter(|_| !overloaded).and_then(|usd_per_ms| knee::worth(&points, usd_per_ms)),
-        load_share: first.load_share,
+        simulated_share: first.simulated_share,
         sample_share: first.sample.as_ref().map(|sample| sample.share),
         points,
         verdict: Vec::new(),

@@ -70,7 +70,7 @@ impl Fast {
         self.capacity.min(of_volume)
     }
 
-    /// The smallest size that differs from smaller ones where a share of the load is simulated.
+    /// The smallest size that differs from smaller ones where a share of the data is simulated.
     pub(super) fn least_simulated(&self, design: &Design, share: f64) -> Bytes {
         Bytes((design.least_part(self.index).0 as f64 / share).ceil() as u64)
     }

@@ -3,7 +3,7 @@
 use peryton_trace::MissRatioCurve;
 use peryton_units::Bytes;
 
-/// The miss-ratio curve of a trace that has a share of the load of the design: a size of the design counts as so much less.
+/// The miss-ratio curve of a trace that touches a share of the data of the design: a size of the design counts as so much less.
 pub(super) struct Misses {
     pub(super) curve: MissRatioCurve,
     /// The share.
@@ -17,7 +17,7 @@ impl Misses {
         self.curve.at(&simulated).iter().map(|ratios| ratios.blocks.all).collect()
     }
 
-    /// The number of extents that the whole load touches.
+    /// The number of extents of all data in use.
     pub(super) fn extents(&self) -> u64 {
         (self.curve.blocks() as f64 / self.load) as u64
     }

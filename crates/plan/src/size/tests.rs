@@ -95,7 +95,7 @@ fn a_trace_that_has_a_share_of_the_load_gives_sizes_of_the_whole_load() {
     let share = "[load]\nshare = 0.0625\nspan = '64MiB'\n";
     let large = CACHE.replace("'256MiB'", "'4GiB'").replace("'8MiB'", "'256MiB'") + share;
     let found = curve(&ask(&large), EVEN);
-    assert_eq!((found.load_share, found.touched_bytes), (Some(0.0625), 512 << 20));
+    assert_eq!((found.simulated_share, found.touched_bytes), (Some(0.0625), 512 << 20));
     let holds = found.holds_all_bytes.unwrap();
     assert!((512 << 20..640 << 20).contains(&holds), "{holds}");
     // A smaller size than what is simulated at least would be simulated as that.

@@ -216,9 +216,9 @@ pub(super) fn caveats(curve: &SizeCurve, fast: &Fast) -> Vec<String> {
             Bytes(knee.size_bytes)
         ));
     }
-    let like = match curve.load_share {
+    let like = match curve.simulated_share {
         None => "a load like this trace",
-        Some(_) => "the load that this trace is a share of",
+        Some(_) => "a load like this trace on all data in use",
     };
     text.push(format!(
         "Right for {like}, which touches {} in {} requests: a longer time uses more data, and then the same share of \
@@ -256,9 +256,9 @@ pub(super) fn assumptions(curve: &SizeCurve, fast: &Fast, base: &Design) -> Vec<
     text.push(format!(
         "A device of any size is as fast as {profile}: smaller ones have fewer flash chips, and are often slower to write"
     ));
-    if let Some(share) = curve.load_share {
+    if let Some(share) = curve.simulated_share {
         text.push(format!(
-            "The trace has {} of the load that the design is for, which is simulated smaller by as much (load.share)",
+            "The trace touches {} of the data in use that the design is for, which is simulated smaller by as much (load.share)",
             percent(share)
         ));
     }

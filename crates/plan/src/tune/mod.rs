@@ -70,9 +70,9 @@ pub struct Tuned {
     pub trace_requests: u64,
     /// Number of requests before the measured ones.
     pub warm_up_requests: u64,
-    /// The share that the trace has of the load that the design is for; absent if that is all of it.
+    /// The share that the trace touches of the data in use that the design is for; absent if that is all.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub load_share: Option<f64>,
+    pub simulated_share: Option<f64>,
     /// Figures of the unchanged design on the whole trace.
     pub before: Metrics,
     /// Figures with the changes; equal to `before` if nothing better was found.
@@ -356,7 +356,7 @@ pub fn tune(
         trace_hash: report.trace_hash,
         trace_requests: report.trace_requests,
         warm_up_requests: report.warm_up_requests,
-        load_share: report.load_share,
+        simulated_share: report.simulated_share,
         met_before: met(&before),
         met_after: met(&after),
         changed: knobs.iter().zip(&settings).filter_map(changed).collect(),

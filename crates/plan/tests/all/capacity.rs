@@ -73,6 +73,7 @@ fn ask(budgets: &str) -> Ask {
         flash: Flash::Whole,
         flash_need: false,
         account: Account::default(),
+        duty: 1.0,
         options: Options::default(),
     }
 }

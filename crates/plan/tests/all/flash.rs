@@ -52,6 +52,7 @@ fn ask(budgets: &str, flash: Flash) -> Ask {
         flash,
         flash_need: true,
         account: Account::default(),
+        duty: 1.0,
         options: Options { warm_up_requests: REQUESTS / 2, ..Options::default() },
     }
 }

@@ -52,6 +52,7 @@ fn ask(budgets: &str, requests: u64) -> Ask {
         flash: Flash::Whole,
         flash_need: false,
         account: Account::default(),
+        duty: 1.0,
         options: Options { warm_up_requests: requests / 2, ..Options::default() },
     }
 }

@@ -421,11 +421,14 @@ class LoadKeys(TypedDict, total=False):
     """``[load]`` of a design."""
 
     share: float
-    """The share of its load with which the design is simulated: traces have only so much of it, and the design
-    is as much smaller then. A drive in service ignores it. Unit: share. Default: 1."""
+    """The share of the data in use that traces touch: the design is simulated smaller by as much. A drive in
+    service ignores it. Unit: share. Default: 1."""
     span: int | str
     """The address space of these traces, to which the volume may shrink. A drive in service ignores it. Default:
     the share of the volume."""
+    duty: float
+    """The share of the time in which the load goes on: devices wear so much more slowly. A drive in service
+    ignores it. Unit: share. Default: 1."""
 
 
 class SeedKeys(TypedDict, total=False):
@@ -557,6 +560,7 @@ Key = Literal[
     "page_cache.latency",
     "load.share",
     "load.span",
+    "load.duty",
     "seed.value",
     "cost.electricity_usd_per_kwh",
     "cost.data",

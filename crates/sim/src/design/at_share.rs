@@ -1,4 +1,4 @@
-//! A design that is smaller by a share, for a trace that has this much of the load of its volume: a sample, or a recording that stands for
+//! A design that is smaller by a share, for a trace that touches this much of the data in use: a sample, or a recording that stands for
 //! more data than it touches.
 //!
 //! What is stored shrinks: caches, tiers, logs, volumes on flash, and times that are compared with how long data stay there. What is done
@@ -22,38 +22,42 @@ use super::{
 use crate::{DesignError, document::Keys};
 
 keys! {
-    /// The share of its load with which the design is simulated: traces have only so much of it, and the design is as much smaller
-    /// then. A drive in service ignores it.
+    /// The share of the data in use that traces touch: the design is simulated smaller by as much. A drive in service ignores it.
     SHARE: f64 = "load.share" { default: Value("1"), unit: "share", example: "0.5" }
     /// The address space of these traces, to which the volume may shrink. A drive in service ignores it.
     SPAN: Bytes = "load.span" { default: Else("the share of the volume"), example: "'64MiB'" }
+    /// The share of the time in which the load goes on: devices wear so much more slowly. A drive in service ignores it.
+    DUTY: f64 = "load.duty" { default: Value("1"), unit: "share", example: "0.33" }
 }
 
-/// Reads the table `load`.
-pub(super) fn read(root: &mut Keys<'_>) -> Result<Option<Load>, DesignError> {
-    let Some(mut keys) = root.table("load")? else { return Ok(None) };
-    let (share, span) = (keys.get(&SHARE)?, keys.get(&SPAN)?);
-    if let Some(share) = share.as_ref().filter(|share| !(***share > 0.0 && ***share <= 1.0)) {
-        return Err(share.wrong(format!("is {}: use a share above 0 and up to 1, such as 0.03", **share)));
+/// Reads the table `load`: how much smaller the design is simulated, and the share of the time in which its load goes on.
+pub(super) fn read(root: &mut Keys<'_>) -> Result<(Option<Load>, f64), DesignError> {
+    let Some(mut keys) = root.table("load")? else { return Ok((None, 1.0)) };
+    let (share, span, duty) = (keys.get(&SHARE)?, keys.get(&SPAN)?, keys.get(&DUTY)?);
+    for share in [&share, &duty].into_iter().flatten() {
+        if !(**share > 0.0 && **share <= 1.0) {
+            return Err(share.wrong(format!("is {}: use a share above 0 and up to 1, such as 0.03", **share)));
+        }
     }
     if let Some(span) = span.as_ref().filter(|span| ***span == Bytes::ZERO) {
         return Err(span.wrong("is 0: give the address space of the traces, such as '20GiB'"));
     }
     keys.finish()?;
-    let share = share.map_or(1.0, |share| *share);
-    Ok(match span {
+    let [share, duty] = [share, duty].map(|share| share.map_or(1.0, |share| *share));
+    let load = match span {
         Some(span) => Some(Load::of(share, *span)),
         None => Some(Load { share, volume_share: share, reach: Bytes::ZERO }).filter(|load| *load != Load::WHOLE),
-    })
+    };
+    Ok((load, duty))
 }
 
 /// What a disk that is made smaller has more than its data, at the least.
 const ROOM_ON_DISK: Bytes = Bytes::mib(16);
 
-/// The load that a trace has, of the load that a design is for.
+/// What a trace touches of the data in use that a design is for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
-    /// The share of the load, by which caches, tiers, logs and times are smaller.
+    /// The share of the data in use, by which caches, tiers, logs and times are smaller.
     pub share: f64,
     /// The share by which the volume is smaller.
     pub volume_share: f64,
@@ -69,12 +73,16 @@ impl Load {
         Load { share, volume_share: if share < 1.0 { share } else { 0.0 }, reach }
     }
 
-    /// The table of a design that has this load; empty if that is all of it.
-    pub fn to_toml(&self) -> String {
-        match self {
-            load if *load == Load::WHOLE => String::new(),
-            load => format!("\n[load]\nshare = {}\nspan = \"{}\"\n", load.share, load.reach.exact()),
+    /// The table of a design that has this load for this share of the time; empty if that is all of it, always.
+    pub fn to_toml(&self, duty: f64) -> String {
+        let mut text = String::new();
+        if *self != Load::WHOLE {
+            text += &format!("share = {}\nspan = \"{}\"\n", self.share, self.reach.exact());
         }
+        if duty < 1.0 {
+            text += &format!("duty = {duty}\n");
+        }
+        if text.is_empty() { text } else { format!("\n[load]\n{text}") }
     }
 
     /// The address space of requests that end there: whole MiB, and room for a drive's metadata and moves even if they are few.
@@ -114,7 +122,7 @@ fn share_of(extents: u32, share: f64) -> u32 {
 }
 
 impl Design {
-    /// The design that is simulated: this one, or a smaller one if traces have only a share of its load.
+    /// The design that is simulated: this one, or a smaller one if traces touch only a share of its data.
     ///
     /// # Errors
     /// The design does not work in that size.
@@ -176,8 +184,8 @@ impl Design {
         }
     }
 
-    /// The design for a share of its load, with a volume of this size. What the fast device, or the log, has for data is its share,
-    /// or `least`. A drive in the place of a device has the same share of its load, and a volume in proportion to the device.
+    /// The design for a share of its data in use, with a volume of this size. What the fast device, or the log, has for data is its share,
+    /// or `least`. A drive in the place of a device has the same share of its data, and a volume in proportion to the device.
     ///
     /// # Errors
     /// The design does not work in that size.
@@ -219,6 +227,9 @@ impl Design {
         let mut written: toml::Table = toml::from_str(&self.toml).expect("the design was written as TOML");
         // What it is for is smaller by as much as it.
         written.remove("load");
+        if self.duty < 1.0 {
+            written.insert("load".to_owned(), toml::Table::from_iter([("duty".to_owned(), self.duty.into())]).into());
+        }
         if written.get("volume").is_some_and(|volume| volume.get("size").is_some()) {
             overrides.push(format!("volume.size={}", total.0));
         }

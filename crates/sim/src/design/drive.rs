@@ -57,8 +57,10 @@ pub struct Design {
     pub electricity_usd_per_kwh: f64,
     /// The data that the devices are bought for, if that is more than the volume.
     pub bought_for: Option<Bytes>,
-    /// The load that traces have, of the load that the design is for: it is simulated smaller by as much. `None`: all of it.
+    /// What traces touch of the data in use that the design is for: it is simulated smaller by as much. `None`: all of them.
     pub load: Option<Load>,
+    /// The share of the time in which the load goes on.
+    pub duty: f64,
     /// The overrides that applied.
     pub overrides: Vec<String>,
     /// The indices of the overrides for features that this design does not have.

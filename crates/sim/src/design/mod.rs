@@ -184,7 +184,7 @@ impl Design {
             }
         };
         let shared_memory = durability::read(&mut root)?;
-        let load = at_share::read(&mut root)?;
+        let (load, duty) = at_share::read(&mut root)?;
         let (electricity, bought_for) = match root.table("cost")? {
             None => (ELECTRICITY_USD_PER_KWH, None),
             Some(mut keys) => {
@@ -257,6 +257,7 @@ impl Design {
             electricity_usd_per_kwh: electricity,
             bought_for,
             load,
+            duty,
             overrides: applied.map(|(_, text)| text.clone()).collect(),
             toml: document.to_toml(&ignored),
             ignored_overrides: ignored,

@@ -45,6 +45,7 @@ pub(super) fn run(path: &Path, args: &Args, catalogue: &Catalogue, report_to_std
         most: one.most,
         protection: one.protection,
         account: one.account,
+        duty: one.duty,
     };
     ask.check()?;
     let recordings = Recordings::at(path, &args.trace_args.options(), speed)?;

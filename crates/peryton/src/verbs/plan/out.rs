@@ -55,7 +55,7 @@ pub(super) fn write(folder: &Path, args: &Args, plan: &Plan) -> Result<(), Failu
             && let Cow::Owned(small) = simulated.simulated()?
         {
             let about = format!(
-                "# {}, smaller by as much as this trace has less load: {} of it. It can be tried on files.\n\n{}",
+                "# {}, smaller by as much as this trace touches less than the data in use: {} of them. It can be tried on files.\n\n{}",
                 found.label, plan.simulated_share, small.toml
             );
             write_inner(folder, SMALL.trim_end_matches(".toml"), &small)?;
