@@ -246,6 +246,7 @@ impl PlacementOps for Linear {
     fn flush_failed(&mut self, io: &mut Call, device: DeviceId) {
         let Some(index) = self.segments.iter().position(|(_, other)| *other == device) else { return };
         let in_doubt = io.take_host_doubt(device);
+        io.write_again_later(device);
         let Flushes { current, next, .. } = &mut self.flushes[index];
         let mut reported = false;
         for request in current.drain(..).chain(next.drain(..)) {

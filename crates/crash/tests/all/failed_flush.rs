@@ -10,8 +10,8 @@ use std::ops::Range;
 use crashing::{Interrupted, LOG, Machine, PRIMARY, check_all, formatted, open};
 use peryton_crash::{Driver, Failing, Kind, Options, run, torture};
 use peryton_engine::{
-    AdmitBy, Cause, Cleaning, Command, Config, DeviceId, Engine, Hybrid, Journal, Metadata, Placement, RequestError,
-    RequestId, Tuning, Without, WritePolicy, closed,
+    AdmitBy, Cause, Cleaning, Command, Config, DeviceId, Engine, Excuse, Excuses, Hybrid, Journal, Metadata, Placement,
+    RequestError, RequestId, Tuning, Without, WritePolicy, closed,
 };
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -575,4 +575,131 @@ fn a_log_that_is_cut_while_it_closes_after_an_append_that_failed_opens_again() {
             return;
         }
     }
+}
+
+/// A tier whose extents 16 and 17 are on the slow device; there is room for both on the fast one, and what is read is promoted.
+fn tier_with_two_on_the_slow_device() -> (Config, Machine) {
+    let config = config(Placement::Tiering(pair()), WritePolicy::Back);
+    let mut machine = open(&config, formatted(&config)).unwrap();
+    assert!(machine.driver.retune(Tuning { promotion_threshold: 1000, ..config.tuning.clone() }));
+    for extent in 0..18 {
+        machine.request(Op::Write, extent * EXTENT.0, vec![1; EXTENT.0 as usize]);
+    }
+    for extent in 0..2 {
+        machine.request(Op::Discard, extent * EXTENT.0, vec![0; EXTENT.0 as usize]);
+    }
+    assert_eq!((flush(&mut machine), flush(&mut machine)), (Ok(()), Ok(())));
+    assert!(machine.driver.retune(config.tuning.clone()));
+    (config, machine)
+}
+
+/// A write was answered from the buffer of a promotion, which had yet to reach the fast device. A commit counted it as durable; the next one
+/// failed its flush, the promotion was dropped, and no flush of the host failed.
+#[test]
+fn a_write_that_only_a_promotion_has_is_not_covered_by_a_commit() {
+    for ends_amid_commit in [false, true] {
+        let (_, mut machine) = tier_with_two_on_the_slow_device();
+        let whole = EXTENT.0 as usize;
+        let (first, second) = (16 * EXTENT.0, 17 * EXTENT.0);
+        let reads = |command: &Command| matches!(command, Command::Read { cause: Cause::Promotion, .. });
+        let writes = |command: &Command| matches!(command, Command::Write { cause: Cause::Promotion, .. });
+        machine.ask(Op::Read, first, vec![0; whole]);
+        let write = machine.ask(Op::Write, first, vec![2; whole]);
+        assert!(machine.pending.iter().any(|pending| reads(&pending.command)));
+        machine.carry_out_but(writes, None);
+        assert_eq!(result_of_now(&mut machine, write), Some(Ok(())), "it is answered from memory");
+        // The map changes, and a commit of that comes.
+        let commits = |command: &Command| matches!(command, Command::Write { cause: Cause::Metadata, .. });
+        machine.ask(Op::Discard, 3 * EXTENT.0, vec![0; whole]);
+        machine.carry_out_but(writes, None);
+        machine.driver.tick(Nanos::from_s(3601));
+        if ends_amid_commit {
+            machine.carry_out_but(|command| commits(command) || writes(command), None);
+            machine.carry_out_but(commits, None);
+        }
+        let before = machine.engine.stats().commits;
+        machine.carry_out_but(writes, None);
+        assert_eq!(machine.engine.stats().commits, before + 1);
+        // The next commit is of a change that the host does not make, and its flush fails.
+        machine.ask(Op::Read, second, vec![0; whole]);
+        machine.carry_out_but(writes, None);
+        let last = machine.pending.len() - 1;
+        machine.carry_out_at(last);
+        machine.driver.tick(Nanos::from_s(3601));
+        assert!(machine.carry_out_but(writes, Some(FAST)), "nothing was flushed: the test tests nothing");
+        machine.carry_out_all();
+        let results = [flush(&mut machine), flush(&mut machine)];
+        let found = machine.request(Op::Read, first, vec![0; whole]);
+        assert!(results[0].is_err() || found == vec![2; whole], "{ends_amid_commit}: {results:?}, {:?}", &found[..4]);
+        assert_eq!(results[1], Ok(()));
+    }
+}
+
+/// The result of a request, if it was answered.
+fn result_of_now(machine: &mut Machine, id: RequestId) -> Option<Result<(), RequestError>> {
+    let at = machine.driver.answered.iter().position(|(other, ..)| *other == id)?;
+    Some(machine.driver.answered.swap_remove(at).2)
+}
+
+/// So many extents were written at once that their changes took two commits. The second one failed its flush; the first one had counted all of
+/// the writes as durable, so the flush of the host that waited for both succeeded without those of the second.
+#[test]
+fn a_commit_covers_no_change_that_it_leaves_to_the_next_one() {
+    const EXTENTS: u64 = 2500;
+    let mut config = config(Placement::Tiering(pair()), WritePolicy::Back);
+    config.devices[1] = EXTENT * EXTENTS;
+    let mut machine = open(&config, formatted(&config)).unwrap();
+    for extent in 0..EXTENTS {
+        machine.ask(Op::Write, extent * EXTENT.0, vec![7; EXTENT.0 as usize]);
+    }
+    machine.carry_out_all();
+    assert_eq!(machine.engine.stats().commits, 0);
+    let id = machine.ask(Op::Flush, 0, Vec::new());
+    while machine.engine.stats().commits == 0 {
+        machine.carry_out_or_fail(false);
+    }
+    assert!(machine.engine.stats().map_updates < EXTENTS, "one commit has all: the test tests nothing");
+    assert!(fail_flush(&mut machine, FAST), "nothing was flushed: the test tests nothing");
+    let result = result_of(&mut machine, id);
+    let lost = (0..EXTENTS).any(|extent| machine.request(Op::Read, extent * EXTENT.0, vec![0; 512]) != [7; 512]);
+    assert!(lost && result == Err(RequestError::Device), "lost: {lost}, {result:?}");
+    assert_eq!(flush(&mut machine), Ok(()));
+}
+
+/// A device that lacks space fails each flush at once, and a read of it takes longer than the pause between two commits. Each failed flush had
+/// the read carried out again, and it was never answered.
+#[test]
+fn reads_are_answered_though_each_flush_fails() {
+    let config = config(Placement::Caching(pair()), WritePolicy::Around);
+    let mut machine = open(&config, formatted(&config)).unwrap();
+    machine.driver.engine.excuse(Excuses::all(Excuse::LacksSpace));
+    machine.ask(Op::Write, 40 * EXTENT.0, vec![1; 4096]);
+    machine.carry_out_all();
+    let (flushed, read) = (machine.ask(Op::Flush, 0, Vec::new()), machine.ask(Op::Read, 50 * EXTENT.0, vec![0; 4096]));
+    let io_of = |command: &Command| match command {
+        Command::Read { io, device, .. } if *device == SLOW => Some(*io),
+        _ => None,
+    };
+    let (mut flushes, mut began) = (0, Vec::new());
+    for _ in 0..500 {
+        machine.driver.tick(Nanos::from_ms(10));
+        let now = machine.driver.now;
+        while let Some(at) = machine.pending.iter().position(|pending| {
+            let Some(io) = io_of(&pending.command) else { return true };
+            let known = began.iter().find(|(other, _)| *other == io).map(|(_, since)| *since);
+            let since = known.unwrap_or_else(|| {
+                began.push((io, now));
+                now
+            });
+            now >= since + Nanos::from_ms(400)
+        }) {
+            let fails = is_flush_of(&machine.pending[at].command, SLOW);
+            flushes += u32::from(fails);
+            machine.driver.pending.swap(0, at);
+            machine.carry_out_or_fail(fails);
+        }
+    }
+    assert!(flushes > 2, "{flushes}");
+    assert_eq!(result_of_now(&mut machine, flushed), Some(Err(RequestError::Device)));
+    assert_eq!(result_of_now(&mut machine, read), Some(Ok(())), "after {flushes} flushes that failed");
 }

@@ -265,6 +265,7 @@ impl PlacementOps for CacheDrive {
 
     fn flush_failed(&mut self, io: &mut CacheCall, device: DeviceId) {
         self.hold(io, device);
+        io.write_again_later(device);
         self.go_on(io);
     }
 

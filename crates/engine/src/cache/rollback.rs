@@ -4,7 +4,7 @@
 //! Everything is held: nothing begins, no commit goes on, and no access is answered. What is in flight is waited for. Then the extents
 //! whose changes are not durable return to their entries in the durable map, moves are dropped, and the accesses that were in flight,
 //! those that waited and those that have arrived meanwhile are carried out. A flush of the host fails if the host was told of a change that
-//! no commit covers.
+//! no commit covers. The next commit waits for as long as the accesses were held, so that they come to an end even if each flush fails.
 //!
 //! *Why this is right.* A failed flush loses some of what its device was given since its last good flush; a power loss loses some of what
 //! both were given. Recovery from the durable map finds all flushed data after any power loss, because a commit is written only after the
@@ -49,6 +49,8 @@ pub(in crate::cache) struct Held {
     all_copies: bool,
     /// The host may have lost data.
     notify_host: bool,
+    /// Since when everything is held.
+    since: Nanos,
 }
 
 impl Held {
@@ -72,8 +74,8 @@ impl CacheDrive {
         let is_unsure = |stamps: [u64; 2]| !io.is_flushed(device, stamps[which]);
         let all_copies = self.wrote_both.is_some_and(is_unsure) || which == 1 && self.journal.clean_before_slow_flush;
         let has_only_copies = which == 0 && self.journal.never_dirty;
-        let untold = io.changes_answered() > self.journal.covered;
-        let held = self.held.get_or_insert_default();
+        let untold = io.changes_answered() > self.journal.covered || !self.volatile.is_empty();
+        let held = self.held.get_or_insert_with(|| Box::new(Held { since: io.now, ..Held::default() }));
         held.failed[which] = true;
         held.all_copies |= all_copies;
         held.notify_host |= untold && !has_only_copies;
@@ -149,6 +151,8 @@ impl CacheDrive {
         if held.notify_host && !mutation::is(Mutation::KeepFailedFlush) && !self.flushes_fail(io) {
             io.owe_error();
         }
+        let held_for = io.now.saturating_sub(held.since);
+        self.journal.rolled_back(io, held_for);
         self.ready.accesses(held.accesses);
         self.ready.move_ended();
         self.ready.place_freed();

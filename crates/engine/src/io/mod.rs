@@ -340,6 +340,11 @@ impl<S: Step> Io<S> {
         self.requests.changes_answered
     }
 
+    /// Counts a change that was answered when memory had it, because a device has it now.
+    pub(crate) fn count_change(&mut self) {
+        self.requests.changes_answered += 1;
+    }
+
     /// Whether a command is in flight that reads or writes data.
     #[cold]
     pub(crate) fn has_data_in_flight(&self) -> bool {

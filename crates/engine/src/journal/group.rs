@@ -105,6 +105,12 @@ impl<B: Batch> Group<B> {
         self.retry_at = io.retries_at();
     }
 
+    /// Starts it, or makes it at least so long from now on.
+    #[cold]
+    pub(crate) fn pause_at_least<S: Step>(&mut self, io: &mut Io<S>, span: Nanos) {
+        self.retry_at = io.retries_at().max(io.now.saturating_add(span));
+    }
+
     /// Asks to be called again when the pause after a failure ends.
     #[cold]
     pub(crate) fn declare_retry<S: Step>(&self, io: &mut Io<S>) {

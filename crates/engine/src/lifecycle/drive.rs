@@ -232,10 +232,6 @@ impl<P: PlacementOps> Drive<P> {
             self.fencing.flush_failed();
             self.succession_in_doubt();
             self.placed.flush_failed(&mut self.io.call(out), command.device);
-            // A log that has stopped is opened again, and recovered as after a power loss.
-            if !self.io.stopped {
-                self.io.write_again_later(command.device);
-            }
         }
         match command.purpose {
             Purpose::Step(step) => self.placed.step(&mut self.io.call(out), step, &command, failed),

@@ -377,6 +377,8 @@ impl MapJournal {
             group.committing.leave_after(most, &mut group.gathering);
             // The remaining updates may need the flush of the slow device that this commit had.
             (self.must_flush_slow, group.wanted) = (true, true);
+            // They may be changes that were answered.
+            self.covering = self.covered;
         }
     }
 

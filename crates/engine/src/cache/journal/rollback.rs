@@ -1,6 +1,16 @@
 //! The journal after a device has failed a flush: it abandons what is under way, and forgets what is not durable.
 
-use crate::{cache::journal::batch::Waiter, cache::journal::map_journal::MapJournal, cache::map::extent::Place};
+use peryton_units::Nanos;
+
+use crate::{
+    cache::journal::batch::Waiter,
+    cache::journal::map_journal::{CommitHold, MapJournal},
+    cache::map::extent::Place,
+    cache::step::CacheIo,
+};
+
+/// After a rollback commits pause for so long at most, however long accesses were held for it.
+const LONGEST_PAUSE: Nanos = Nanos::from_s(10);
 
 impl MapJournal {
     /// Abandons the commit and the checkpoint under way.
@@ -10,6 +20,15 @@ impl MapJournal {
         self.group.flush_failed();
         if let Some(checkpoint) = &mut self.checkpoint {
             checkpoint.abandon();
+        }
+    }
+
+    /// The map is rolled back; accesses were held for this long. If each flush fails, accesses have as long before the next one, since it
+    /// has them carried out again.
+    #[cold]
+    pub(in crate::cache) fn rolled_back(&mut self, io: &mut CacheIo, held_for: Nanos) {
+        if self.hold == CommitHold::None {
+            self.group.pause_at_least(io, held_for.min(LONGEST_PAUSE));
         }
     }
 

@@ -109,6 +109,8 @@ impl CacheDrive {
         }
         if was_volatile {
             self.volatile.retain(|volatile| *volatile != index);
+            // Commits that have begun do not cover the writes that were answered from its buffer.
+            io.count_change();
         }
         if copied {
             self.ready.place_freed();
