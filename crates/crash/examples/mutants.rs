@@ -38,6 +38,7 @@ fn check(error: &str) -> &str {
         ("after a crash sectors", "unreadable after a crash"),
         ("after a crash sector", "wrong data after a crash"),
         ("and another value after", "a value that changed by itself"),
+        ("and its clean copy", "copies that differ"),
         ("is accepted with what it held", "a dead device that is accepted"),
         ("was evacuated, and is needed", "an evacuated device that is needed"),
         ("is not written, and is", "a loss that ends by itself"),

@@ -125,6 +125,7 @@ fn main() -> ExitCode {
             failing: arguments.failing.or(of.failing),
             replacement: arguments.replacement.or(of.replacement),
             admission: arguments.admission.or(of.admission),
+            past_hits: of.past_hits,
             room: arguments.room.or(of.room),
             grouped: arguments.grouped || of.grouped,
             beside: of.beside,

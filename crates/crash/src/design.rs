@@ -230,13 +230,22 @@ fn random_admission(rng: &mut Pcg64Mcg) -> Admission {
     }
 }
 
-/// The drawn admission, with this rule and its usual threshold.
-pub(crate) fn admission_by(by: AdmitBy, drawn: Admission) -> Admission {
+/// Whether write hits are judged like misses where [`Options::past_hits`](crate::Options::past_hits) asks for it; drawn in the same way.
+pub(crate) fn random_past_hits(seed: u64) -> bool {
+    Pcg64Mcg::seed_from_u64(seed ^ 0x6869_7473).random_bool(0.5)
+}
+
+/// The drawn admission, with this rule and its usual threshold. `past_hits`: it judges write hits as well, if it can.
+pub(crate) fn admission_by(by: AdmitBy, past_hits: bool, drawn: Admission) -> Admission {
     let threshold = by.default_threshold().unwrap_or(match by.unit() {
         Unit::Bytes => 8192.0,
         Unit::Nothing | Unit::Count | Unit::Share => 0.5,
     });
-    let write_hits = if by.write_hits().is_some() { drawn.write_hits } else { WriteHits::Cache };
+    let write_hits = match by.write_hits() {
+        None => WriteHits::Cache,
+        Some(_) if past_hits => WriteHits::Bypass,
+        Some(_) => drawn.write_hits,
+    };
     Admission { by, threshold: Threshold::Fixed(threshold), write_hits, ..drawn }
 }
 

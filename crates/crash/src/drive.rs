@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use peryton_engine::{
-    Command, Config, DeviceError, DeviceId, Engine, Inspection, OpenError, Opened, Storage, VolumeId, closed,
-    handoff::Found,
+    Command, Config, DeviceError, DeviceId, Engine, Inspection, OpenError, Opened, Origin, Source, Storage, VolumeId,
+    closed, handoff::Found,
 };
 use peryton_units::{Bytes, Op};
 use rand_pcg::Pcg64Mcg;
@@ -134,6 +134,40 @@ impl Drive {
     pub(crate) fn oldest_read(&self) -> u32 {
         let reads = self.requests.values().filter(|asked| asked.request.op == Op::Read);
         reads.map(|asked| asked.from).min().unwrap_or(u32::MAX)
+    }
+
+    /// Checks that two copies are equal wherever the engine says that it may read either, and nothing is under way there.
+    pub(crate) fn copies_agree(&self) -> Result<(), String> {
+        if self.engine.is_in_doubt() {
+            return Ok(());
+        }
+        for row in self.engine.map_part(Bytes::ZERO, u32::MAX).rows.iter().filter(|row| row.state == Some("idle")) {
+            let mut offset = Bytes(row.offset);
+            while offset < Bytes(row.offset + row.len)
+                && let Some(Source { len, origin }) = self.engine.source(offset)
+            {
+                self.agree(offset, len, origin)?;
+                offset += len;
+            }
+        }
+        Ok(())
+    }
+
+    fn agree(&self, offset: Bytes, len: Bytes, origin: Origin) -> Result<(), String> {
+        let Origin::At { first, second: Some(second) } = origin else { return Ok(()) };
+        let tags = |(device, at): (DeviceId, Bytes)| {
+            let mut tags = vec![0; Drive::cells(len)];
+            let is_read = !self.disks.is_dead(device) && self.disks.read(device, at, &mut tags).is_ok();
+            is_read.then_some(tags)
+        };
+        let (Some(one), Some(other)) = (tags(first), tags(second)) else { return Ok(()) };
+        match one.iter().zip(&other).position(|(one, other)| one != other) {
+            None => Ok(()),
+            Some(at) => {
+                let (sector, one, other) = (Drive::cells(offset) + at, one[at], other[at]);
+                Err(format!("sector {sector} holds {one}, and its clean copy {other}"))
+            }
+        }
     }
 
     /// The disks as they are if the power goes now.

@@ -284,7 +284,7 @@ impl World {
             if !self.drive.pending.is_empty() {
                 self.complete_one();
             } else if self.drive.requests.is_empty() && self.drive.engine.is_idle() {
-                return Ok(());
+                return self.drive.copies_agree();
             } else {
                 self.tick(Nanos::from_ms(500));
             }

@@ -40,6 +40,8 @@ pub struct Options {
     pub replacement: Option<Replacement>,
     /// Use this admission rule; if absent, the seed chooses one of the older ones.
     pub admission: Option<AdmitBy>,
+    /// Whether writes go past copies as well in half of the runs, where the admission rule is chosen here and can do so.
+    pub past_hits: bool,
     /// Whether the fast device has room for snapshots of what the cache has learnt; otherwise the seed decides.
     pub room: Option<bool>,
     /// Half of the requests come in groups for one extent: a part is written, others are read, then the whole is written and read, and
@@ -72,6 +74,7 @@ impl Options {
         failing: None,
         replacement: None,
         admission: None,
+        past_hits: false,
         room: None,
         grouped: false,
         beside: false,

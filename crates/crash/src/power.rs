@@ -101,6 +101,7 @@ impl World {
 
     fn look_at(&mut self, drive: &mut Drive, answered: bool) -> Result<Vec<Option<Tag>>, String> {
         drive.engine.check_invariants();
+        drive.copies_agree()?;
         let total = self.model.sectors();
         let extent = (self.plan.extent / SECTOR) as usize;
         let step = if self.chance(2) && !self.faults.active { total } else { extent };

@@ -85,7 +85,7 @@ impl World {
             tuning.write_unit = random_write_unit(tuning.commit_interval.0, self.plan.unit_of());
             tuning.replacement = self.replacement.unwrap_or(tuning.replacement);
             if let Some(by) = self.admission {
-                tuning.admission = admission_by(by, tuning.admission);
+                tuning.admission = admission_by(by, self.past_hits, tuning.admission);
             }
             if self.beside {
                 writes_through(&mut tuning);
@@ -104,6 +104,7 @@ impl World {
         self.check_losses(None)?;
         if self.chance(16) {
             self.drive.engine.check_invariants();
+            self.drive.copies_agree()?;
         }
         if self.chance(self.habits.branch_one_in) {
             self.branch()?;

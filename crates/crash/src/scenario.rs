@@ -20,7 +20,7 @@ pub struct Scenario {
 
 const FAILING: Options = Options { faults: Some(true), ..Options::DRAWN };
 const PARTS: Options = Options { kind: Some(Kind::Caching), ..FAILING };
-const PAST: Options = Options { admission: Some(AdmitBy::Probability), grouped: true, ..PARTS };
+const PAST: Options = Options { admission: Some(AdmitBy::Probability), past_hits: true, grouped: true, ..PARTS };
 const REPLACING: Options = Options { replaces: Some(true), ..FAILING };
 
 const fn past(failing: Failing) -> Options {

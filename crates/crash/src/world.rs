@@ -14,7 +14,7 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::{
     deaths::Deaths,
-    design::{Kind, Plan, admission_by, random_kind, random_plan, random_room, random_write_unit},
+    design::{Kind, Plan, admission_by, random_kind, random_past_hits, random_plan, random_room, random_write_unit},
     disk::{Disk, Entry, SECTOR, Tag},
     drive::{Direct, Drive},
     ends::{End, Fates},
@@ -47,6 +47,8 @@ pub(crate) struct World {
     pub(crate) replacement: Option<Replacement>,
     /// The admission rule of the whole run, if it is not drawn.
     pub(crate) admission: Option<AdmitBy>,
+    /// Whether that rule judges write hits as well.
+    pub(crate) past_hits: bool,
     /// Whether requests come in groups, and what is left of the one under way.
     pub(crate) grouped: bool,
     pub(crate) beside: bool,
@@ -133,8 +135,9 @@ impl World {
         }
         plan.config.tuning.write_unit = random_write_unit(seed, plan.unit_of());
         plan.config.tuning.replacement = options.replacement.unwrap_or(plan.config.tuning.replacement);
+        let past_hits = options.past_hits && random_past_hits(seed);
         if let Some(by) = options.admission {
-            plan.config.tuning.admission = admission_by(by, plan.config.tuning.admission);
+            plan.config.tuning.admission = admission_by(by, past_hits, plan.config.tuning.admission);
         }
         if options.beside {
             writes_through(&mut plan.config.tuning);
@@ -195,6 +198,7 @@ impl World {
             log: options.log,
             replacement: options.replacement,
             admission: options.admission,
+            past_hits,
             grouped: options.grouped,
             beside: options.beside,
             group: VecDeque::new(),

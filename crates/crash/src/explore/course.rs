@@ -134,7 +134,7 @@ impl<'a> Course<'a> {
             steps.push(Step::Waits);
         }
         for index in 0..self.drive.pending.len() {
-            if self.failures > 0 && self.may_fail(&self.drive.pending[index].command) {
+            if self.failures > 0 {
                 steps.push(Step::Fails(index));
             }
             // The success of a flush is reported after those that were issued before it.
@@ -146,10 +146,6 @@ impl<'a> Course<'a> {
             steps.push(Step::Happens);
         }
         steps
-    }
-
-    fn may_fail(&self, command: &Command) -> bool {
-        self.case.flushes_fail || !matches!(command, Command::Flush { .. })
     }
 
     fn has_older_flush(&self, index: usize) -> bool {
@@ -189,11 +185,6 @@ impl<'a> Course<'a> {
                 self.drive.complete_at(index, true, &mut self.rng);
             }
             Step::Waits => self.wait(),
-        }
-        if std::mem::take(&mut self.drive.flush_failed) {
-            self.drive.flush_lost = false;
-            self.lost_at = Some(self.model.flush_failed());
-            self.doubt();
         }
         self.answers()
     }
@@ -237,6 +228,11 @@ impl<'a> Course<'a> {
     }
 
     fn answers(&mut self) -> Result<(), String> {
+        if std::mem::take(&mut self.drive.flush_failed) {
+            self.drive.flush_lost = false;
+            self.lost_at = Some(self.model.flush_failed());
+            self.doubt();
+        }
         let answered = std::mem::take(&mut self.drive.answered);
         let lost_at = self.lost_at;
         let early = |asked: &Asked<Tag>| asked.request.op == Op::Flush && lost_at.is_some_and(|at| asked.from <= at);
@@ -299,7 +295,7 @@ impl<'a> Course<'a> {
 
     pub(super) fn check(&self) -> Result<(), String> {
         self.drive.engine.check_invariants();
-        Ok(())
+        self.drive.copies_agree()
     }
 
     /// Checks what a power loss or the death of the process would leave; `seed` decides which, and what is lost.
@@ -323,6 +319,7 @@ impl<'a> Course<'a> {
             Err((error, _)) => return Err(format!("after a crash the volume cannot be opened: {error}")),
         };
         drive.most_latency = Nanos::ZERO;
+        drive.copies_agree()?;
         let kind = if process_dies { "the death of the process" } else { "a power loss" };
         for first in (0..self.model.sectors()).step_by(READ) {
             match drive.read_now(first..first + READ, &mut rng) {
