@@ -124,6 +124,7 @@ pub struct Service {
     devices: Vec<Option<Device>>,
     export: Export,
     listeners: Vec<Listener>,
+    pool: Pool,
     tls: Option<TlsServer>,
     settings: Settings,
     handle: Handle,
@@ -183,6 +184,8 @@ impl Service {
             (Some(files), Endpoint::Tcp(_)) => Some(TlsServer::from_files(files)?),
             (_, Endpoint::Unix(_)) => None,
         };
+        let system = |what| move |source| ServeError::System { what, source };
+        let pool = Pool::new(settings.pool.0 as usize).map_err(system("memory for the pool (--pool)"))?;
         let handoff = Handoff::new(&spec.process_death, &settings.notifier);
         let InPlace { devices, mut engine, opened, state, read_only, held } = open_in_place(spec, &settings, &handoff)?;
         let tuner = spec.tuner.clone();
@@ -280,6 +283,7 @@ impl Service {
             devices,
             export,
             listeners: Vec::new(),
+            pool,
             tls,
             settings,
             handle,
@@ -297,11 +301,12 @@ impl Service {
             announce: None,
             drives,
         };
-        match Listener::bind(endpoint) {
+        let fits = Volume::<Disks>::moves_fit(&service.engine, service.settings.move_memory.0);
+        match fits.map_err(ServeError::from).and_then(|()| Ok(Listener::bind(endpoint)?)) {
             Ok(listener) => service.listeners.push(listener),
             Err(error) => {
                 service.close_unserved();
-                return Err(error.into());
+                return Err(error);
             }
         }
         Ok(service)
@@ -418,15 +423,14 @@ impl Service {
     /// A system call fails, or the volume cannot be closed in good order; it is recovered when it is opened next.
     pub fn run(mut self) -> Result<Summary, ServeError> {
         let system = |what| move |source| ServeError::System { what, source };
-        let pool = Pool::new(self.settings.pool.0 as usize).map_err(system("memory for the pool"));
-        let prepared = pool.and_then(|pool| Ok((pool, self.prepare_block_device()?)));
-        let (pool, prepared) = match prepared {
+        let prepared = match self.prepare_block_device() {
             Ok(prepared) => prepared,
             Err(error) => {
                 self.close_unserved();
-                return Err(error);
+                return Err(error.into());
             }
         };
+        let pool = self.pool;
         let sockets = Sockets { controls: self.controls, sites: self.sites };
         let devices = self.devices;
         let abilities =

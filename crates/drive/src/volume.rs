@@ -114,8 +114,7 @@ impl<B: Backend> Volume<B> {
     /// # Errors
     /// The buffers of moves are larger than that, or the system has no memory.
     pub fn new(engine: Engine, backend: B, most_move_memory: u64) -> Result<Volume<B>, RetuneError> {
-        let mut moves = Moves::new(&engine, most_move_memory)?;
-        moves.grow(engine.move_buffers())?;
+        let moves = Moves::new(&engine, most_move_memory)?;
         let metadata = Metadata::new()?;
         let zeros = metadata.zeros.at(0);
         let written = Written::new(engine.volume_size(), None);
@@ -137,6 +136,11 @@ impl<B: Backend> Volume<B> {
             written,
             reader: None,
         })
+    }
+
+    /// Checks that the buffers of moves fit in so much memory.
+    pub(crate) fn moves_fit(engine: &Engine, most_move_memory: u64) -> Result<(), RetuneError> {
+        Moves::new(engine, most_move_memory).map(drop)
     }
 
     /// Sets the memory for records. Each record of the engine is stored there before the answer to the host.
@@ -639,7 +643,7 @@ struct Moves {
 }
 
 impl Moves {
-    fn new(engine: &Engine, most: u64) -> io::Result<Moves> {
+    fn new(engine: &Engine, most: u64) -> Result<Moves, RetuneError> {
         let (count, Bytes(each)) = engine.run_buffers();
         let (count, each) = (count as usize, each as usize);
         let mut moves = Moves {
@@ -655,6 +659,7 @@ impl Moves {
             moves.runs.extend((0..count).map(|index| arena.at(index * each).first(each)));
             moves.arenas.push(arena);
         }
+        moves.grow(engine.move_buffers())?;
         Ok(moves)
     }
 

@@ -38,8 +38,10 @@ pub fn lines(status: &Value) -> Vec<String> {
         Some(seconds) if fails.is_none() => format!("; clean in {} if nothing is written", time(seconds)),
         _ => String::new(),
     };
+    // Ages begin anew with the server.
+    let least = if oldest + 1.0 < status["uptime_s"].as_f64().unwrap_or(f64::INFINITY) { "" } else { "at least " };
     let mut lines = vec![format!(
-        "dirty: {}{most}, the oldest for {}; {why}{rate}{until}",
+        "dirty: {}{most}, the oldest for {least}{}; {why}{rate}{until}",
         bytes(&cleaning["dirty_bytes"]),
         time(oldest)
     )];

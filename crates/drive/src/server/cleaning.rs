@@ -1,6 +1,6 @@
 //! The dirty data of a cache: their state for the owner, and write-back on demand.
 
-use peryton_engine::CleaningReport;
+use peryton_engine::{CleaningReport, PlacementKind};
 use peryton_units::Nanos;
 use serde_json::{Value, json};
 
@@ -27,11 +27,15 @@ impl Server {
     pub(super) fn clean(&mut self) -> Result<Value, String> {
         let engine = self.volume.engine();
         if engine.cleaning(self.now).is_none() {
-            let remedy = "only caching and partitioned volumes have data to write back";
-            return Err(format!("this volume has nothing to write back: {remedy}"));
+            return Err(match engine.placement().kind() {
+                PlacementKind::Logging => {
+                    "a log migrates its data by itself, when the design says ([triggers])".to_owned()
+                }
+                _ => "only caching and partitioned volumes write data back".to_owned(),
+            });
         }
         if engine.gone() != 0 {
-            return Err("a device is gone, so there is no home to write to: see status".to_owned());
+            return Err("nothing is written back while a device is gone: see status".to_owned());
         }
         if self.stop.is_asked() {
             return Err("the volume is being closed, for which nothing has to be clean".to_owned());

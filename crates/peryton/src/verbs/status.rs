@@ -350,7 +350,9 @@ fn shown(status: &Value) -> String {
         } else {
             "the oldest write in the log"
         };
-        lines.push(format!("{newer} is at most {} old", Nanos((age * 1e9) as u64)));
+        // Ages begin anew with the server.
+        let bound = if age + 1.0 < status["uptime_s"].as_f64().unwrap_or(0.0) { "at most" } else { "at least" };
+        lines.push(format!("{newer} is {bound} {} old", Nanos((age * 1e9) as u64)));
     }
     lines.extend(in_service::line(&status["change"]));
     lines.extend(evacuated(status));

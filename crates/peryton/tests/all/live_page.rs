@@ -225,9 +225,10 @@ fn only_addresses_of_this_machine_are_taken() {
 fn a_server_that_refuses_leaves_the_volume_closed() {
     let folder = volume(CACHING);
     let before = peryton(folder.path(), &["check", "v.toml"]);
-    for refused in [&["--http", "unix:/no-such-folder/page"][..], &["--pool", "900TiB"]] {
+    for refused in [&["--http", "unix:/no-such-folder/page"][..], &["--pool", "900TiB"], &["--move-memory", "0"]] {
         let served = peryton(folder.path(), &[&["serve", "v.toml"], refused].concat());
         assert!(served.code != 0 && served.err.contains("peryton: "), "{}", served.err);
+        assert_eq!(served.out, "", "{refused:?}: it says that it serves before it refuses");
         let after = peryton(folder.path(), &["check", "v.toml"]);
         assert_eq!((after.code, before.code), (0, 0), "{refused:?}: {}", after.out);
     }
