@@ -69,7 +69,7 @@ impl CacheDrive {
             return;
         }
         self.journal.flush_failed();
-        io.in_doubt = true;
+        io.rolls_back = true;
         let which = usize::from(device == self.layout.slow);
         let is_unsure = |stamps: [u64; 2]| !io.is_flushed(device, stamps[which]);
         let all_copies = self.wrote_both.is_some_and(is_unsure) || which == 1 && self.journal.clean_before_slow_flush;
@@ -147,7 +147,7 @@ impl CacheDrive {
             self.journal.set_lost_with_slow(false);
             self.settle_losses(io);
         }
-        io.in_doubt = io.owes_error;
+        io.rolls_back = false;
         if held.notify_host && !mutation::is(Mutation::KeepFailedFlush) && !self.flushes_fail(io) {
             io.owe_error();
         }

@@ -61,6 +61,8 @@ pub(crate) struct Io<S> {
     /// Whether a flush of a device has failed, and the data that it should have covered have neither been written again nor
     /// reported to the host as lost.
     pub(crate) in_doubt: bool,
+    /// The same as long as the map has yet to be rolled back, whatever the host is told meanwhile.
+    pub(crate) rolls_back: bool,
     /// Devices that hold only copies of data that other devices hold too, one bit each: if they fail a flush, no data of the
     /// host are lost.
     pub(crate) redundant_devices: u32,
@@ -94,6 +96,7 @@ impl<S: Step> Io<S> {
             owes_error: false,
             errors_owed: 0,
             in_doubt: false,
+            rolls_back: false,
             redundant_devices: 0,
             stopped: false,
             now: Nanos::ZERO,
@@ -354,7 +357,7 @@ impl<S: Step> Io<S> {
 
     /// Whether a flush has failed and the host has not been notified of the data lost with it.
     pub(crate) fn is_in_doubt(&self) -> bool {
-        self.in_doubt || self.stopped || self.requests.is_in_doubt()
+        self.in_doubt || self.rolls_back || self.stopped || self.requests.is_in_doubt()
     }
 
     /// A flush of the device has failed. It may have lost writes that it had carried out and had yet to complete, so they are carried
