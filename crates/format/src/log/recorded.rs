@@ -219,7 +219,7 @@ mod tests {
             devices: [0; handoff::MOST_DEVICES],
             contents,
         };
-        Found { label, entries: Vec::new(), masks: Vec::new(), records, complete: 3, gone: 0 }
+        Found { label, entries: Vec::new(), masks: Vec::new(), records, settled: 0, complete: 3, gone: 0 }
     }
 
     /// A recovery has joined the ranges 10..20 and 20..21 with what was beyond the cut, 21..50, and was killed after its commit.
