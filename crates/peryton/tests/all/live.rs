@@ -84,7 +84,7 @@ fn what_has_no_home_cannot_be_cleaned() {
     fs::write(folder.join("v.toml"), format!("{DEVICES}{LOGGING}")).expect("a design");
     peryton(folder, &["create", "v.toml"]).ok();
     let (_serving, _client) = Serving::start(folder, &[]);
-    peryton(folder, &["writeback", "v.toml"]).fails(2, &["only caching and partitioned volumes"]);
+    peryton(folder, &["writeback", "v.toml"]).fails(2, &["a log migrates its data by itself"]);
 }
 
 #[test]
