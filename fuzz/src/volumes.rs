@@ -101,7 +101,7 @@ impl Storage for Memory {
         Ok(())
     }
 
-    fn left_in_memory(&mut self, _: VolumeId) -> Option<Found> {
+    fn left_in_memory(&mut self, _: VolumeId, _: bool) -> Option<Found> {
         self.left.clone()
     }
 }

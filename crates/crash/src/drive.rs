@@ -262,7 +262,7 @@ impl Storage for Direct<'_> {
         Ok(())
     }
 
-    fn left_in_memory(&mut self, volume: VolumeId) -> Option<Found> {
+    fn left_in_memory(&mut self, volume: VolumeId, _clean: bool) -> Option<Found> {
         self.memory.and_then(|memory| memory.found(volume))
     }
 }
@@ -317,8 +317,8 @@ impl Storage for Interruptible<'_> {
         self.direct.flush(device)
     }
 
-    fn left_in_memory(&mut self, volume: VolumeId) -> Option<Found> {
-        self.direct.left_in_memory(volume)
+    fn left_in_memory(&mut self, volume: VolumeId, clean: bool) -> Option<Found> {
+        self.direct.left_in_memory(volume, clean)
     }
 
     fn has_closed(&mut self, _: VolumeId) {

@@ -97,7 +97,7 @@ impl Handoff {
     }
 
     /// The records that a killed server of this volume has left, if they can be used.
-    pub(crate) fn left(&self, volume: VolumeId, devices: &[Option<Device>]) -> Option<Found> {
+    pub(crate) fn left(&self, volume: VolumeId, devices: &[Option<Device>], clean: bool) -> Option<Found> {
         if self.process_death == ProcessDeath::Off {
             return None;
         }
@@ -113,7 +113,7 @@ impl Handoff {
                 Err(said) => why = Some(said),
             }
         }
-        if let (None, Some(why)) = (&found, why) {
+        if let (None, Some(why), false) = (&found, why, clean) {
             tracing::warn!(
                 "the records of the killed server are not taken over: {why}; the flushed writes are recovered"
             );

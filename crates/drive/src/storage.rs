@@ -244,10 +244,12 @@ impl Storage for Files<'_> {
         divisions.next().map(|division| division.map)
     }
 
-    fn left_in_memory(&mut self, volume: VolumeId) -> Option<Found> {
-        self.notifier.status("opening the volume");
+    fn left_in_memory(&mut self, volume: VolumeId, clean: bool) -> Option<Found> {
+        if !clean {
+            self.notifier.status("recovering the volume");
+        }
         self.asked = Some(volume);
-        let left = if self.ignores_memory { None } else { self.handoff.left(volume, self.devices) };
+        let left = if self.ignores_memory { None } else { self.handoff.left(volume, self.devices, clean) };
         self.was_left |= left.is_some();
         left
     }

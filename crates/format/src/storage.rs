@@ -82,8 +82,9 @@ pub trait Storage {
     /// The device failed: data written since the last successful flush may be lost in a power failure.
     fn flush(&mut self, device: DeviceId) -> Result<(), DeviceError>;
 
-    /// The records that a killed server of this volume has left in memory, if they can be taken over.
-    fn left_in_memory(&mut self, _volume: VolumeId) -> Option<Found> {
+    /// The records that a killed server of this volume has left in memory, if they can be taken over. `clean`: the superblocks say that the
+    /// volume was closed in good order. Then records matter only if they are of a later generation: the devices are older copies.
+    fn left_in_memory(&mut self, _volume: VolumeId, _clean: bool) -> Option<Found> {
         None
     }
 

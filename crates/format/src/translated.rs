@@ -69,8 +69,8 @@ impl Storage for Translated<'_> {
         if both { self.beneath.flush(home) } else { Ok(()) }
     }
 
-    fn left_in_memory(&mut self, volume: VolumeId) -> Option<Found> {
-        self.beneath.left_in_memory(volume)
+    fn left_in_memory(&mut self, volume: VolumeId, clean: bool) -> Option<Found> {
+        self.beneath.left_in_memory(volume, clean)
     }
 
     fn forget_memory(&mut self, volume: VolumeId) {

@@ -13,6 +13,11 @@ pub fn time(seconds: f64) -> Nanos {
     Nanos(((seconds * 1e9 / digits).ceil() * digits) as u64)
 }
 
+/// Whether an age in seconds is that of the data: ages begin anew with the server, so data that it found are older.
+pub fn is_known(age: f64, status: &Value) -> bool {
+    status["uptime_s"].as_f64().is_none_or(|uptime| age + 1.0 < uptime)
+}
+
 /// The lines of the status: how much is dirty, and what is wrong with that. None if nothing is dirty.
 pub fn lines(status: &Value) -> Vec<String> {
     let cleaning = &status["cleaning"];
@@ -38,8 +43,7 @@ pub fn lines(status: &Value) -> Vec<String> {
         Some(seconds) if fails.is_none() => format!("; clean in {} if nothing is written", time(seconds)),
         _ => String::new(),
     };
-    // Ages begin anew with the server.
-    let least = if oldest + 1.0 < status["uptime_s"].as_f64().unwrap_or(f64::INFINITY) { "" } else { "at least " };
+    let least = if is_known(oldest, status) { "" } else { "at least " };
     let mut lines = vec![format!(
         "dirty: {}{most}, the oldest for {least}{}; {why}{rate}{until}",
         bytes(&cleaning["dirty_bytes"]),

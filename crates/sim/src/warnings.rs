@@ -280,8 +280,12 @@ impl Run<'_> {
         if let Some(years) = self.report.lifetime_years
             && span * TIMES < years * SECONDS_PER_YEAR
         {
+            let goes_on = match self.design.duty {
+                duty if duty < 1.0 => format!("for {} % of the time (load.duty)", figure(duty * 100.0)),
+                _ => "day and night".to_owned(),
+            };
             let message = format!(
-                "a lifetime of {} years is computed from {} s of writing: it is right only if the load of this span goes on day and night",
+                "a lifetime of {} years is computed from {} s of writing: it is right only if the load of this span goes on {goes_on}",
                 figure(years),
                 figure(span)
             );

@@ -60,9 +60,9 @@ impl<S: Storage> Storage for Noting<'_, S> {
         self.storage.flush(device)
     }
 
-    fn left_in_memory(&mut self, volume: VolumeId) -> Option<Found> {
-        let found = self.storage.left_in_memory(volume);
-        if found.is_some() && self.reads.take().is_some() {
+    fn left_in_memory(&mut self, volume: VolumeId, clean: bool) -> Option<Found> {
+        let found = self.storage.left_in_memory(volume, clean);
+        if found.is_some() && !clean && self.reads.take().is_some() {
             self.why_not = Some("part of it was taken over from the memory of a server that was killed".to_owned());
         }
         found

@@ -93,8 +93,8 @@ impl Storage for Overlay<'_> {
         }
     }
 
-    fn left_in_memory(&mut self, volume: VolumeId) -> Option<Found> {
-        self.beneath.left_in_memory(volume)
+    fn left_in_memory(&mut self, volume: VolumeId, clean: bool) -> Option<Found> {
+        self.beneath.left_in_memory(volume, clean)
     }
 
     fn displaced(&self) -> Option<Displaced> {

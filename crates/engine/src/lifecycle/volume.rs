@@ -344,7 +344,7 @@ impl<P: PlacementOps> Drive<P> {
                 return Err(OpenError::Device { device: device.index() });
             }
         }
-        let handoff = storage.left_in_memory(volume);
+        let handoff = storage.left_in_memory(volume, clean);
         if handoff.as_ref().is_some_and(|found| found.label.generation >= generation) {
             let device = blocks[0].device.index();
             return Err(OpenError::Damaged { device, what: OLDER_THAN_RECORDS });

@@ -350,8 +350,7 @@ fn shown(status: &Value) -> String {
         } else {
             "the oldest write in the log"
         };
-        // Ages begin anew with the server.
-        let bound = if age + 1.0 < status["uptime_s"].as_f64().unwrap_or(0.0) { "at most" } else { "at least" };
+        let bound = if cleaning::is_known(age, status) { "at most" } else { "at least" };
         lines.push(format!("{newer} is {bound} {} old", Nanos((age * 1e9) as u64)));
     }
     lines.extend(in_service::line(&status["change"]));

@@ -257,6 +257,8 @@ fn a_load_that_is_not_always_there_wears_so_much_less() {
         found[0]["lifetime_years"], seldom["best"]["lifetime_years"],
         "the design says how long the load goes on"
     );
+    let warnings = found[0]["warnings"].to_string();
+    assert!(warnings.contains("goes on for 5 % of the time (load.duty)"), "{warnings}");
     let low = |report: &Value| report[0]["lifetime_years_low"].as_f64().unwrap();
     assert!((low(&found) / low(&sim(&["--set", "load.duty=1"])) / 20.0 - 1.0).abs() < 1e-9);
     peryton(folder.path(), &["sim", &design, "--trace", "trace.csv", "--set", "load.duty=2"])

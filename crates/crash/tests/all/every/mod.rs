@@ -113,7 +113,7 @@ impl Storage for Faulty<'_> {
         Err(DeviceError)
     }
 
-    fn left_in_memory(&mut self, volume: VolumeId) -> Option<Found> {
+    fn left_in_memory(&mut self, volume: VolumeId, _clean: bool) -> Option<Found> {
         self.memory.as_ref().and_then(|memory| memory.found(volume))
     }
 
