@@ -124,7 +124,8 @@ impl World {
         let spare = disks.pop().expect("there is one more than the volume has");
         let succession = self.drive.engine.succession(0);
         // It may have ended since the last step.
-        let Some(device) = succession.map(|succession| succession.plan.device.index()) else { return Ok(disks) };
+        let Some(succession) = succession else { return Ok(disks) };
+        let device = succession.plan.device.index();
         let mut others = disks.clone();
         others[device] = spare;
         let is_refused = |disks: &[Disk]| {
@@ -142,26 +143,25 @@ impl World {
             (refused, opened)
         };
         let (own, other) = (is_refused(&disks), is_refused(&others));
-        match (own, other) {
-            ((false, _), (true, _)) => {
-                self.succession.other = Some((device, others.swap_remove(device)));
-                Ok(disks)
-            }
-            ((true, _), (false, _)) => {
-                self.succession.other = Some((device, disks.swap_remove(device)));
-                // The next opening flushes all disks before it relies on what they say. If the power fails before that, the old disk may
-                // be in charge again, which is the same as if it had failed in the first place.
-                for disk in &mut others {
-                    let mark = disk.mark();
-                    disk.flushed(mark);
-                }
-                Ok(others)
-            }
+        let (chosen, other) = match (own, other) {
+            ((false, _), (true, _)) => (disks, others.swap_remove(device)),
+            ((true, _), (false, _)) => (others, disks.swap_remove(device)),
             // The device that was to record it has died meanwhile, and is not part of the volume any more.
-            ((false, _), (false, _)) if self.drive.engine.gone() != 0 => Ok(disks),
+            ((false, _), (false, _)) if self.drive.engine.gone() != 0 => return Ok(disks),
             ((_, one), (_, other)) => {
-                Err(format!("of device {device} and its successor not one is in charge: {one:?}, {other:?}"))
+                return Err(format!("of device {device} and its successor not one is in charge: {one:?}, {other:?}"));
+            }
+        };
+        self.succession.other = Some((device, other));
+        disks = chosen;
+        // What says so may be in a cache. The next opening flushes all disks before it relies on that. If the power fails before, the other
+        // disk may be in charge, which is the same as if it had failed in the first place.
+        if succession.stage == SuccessionStage::Succeeding {
+            for disk in &mut disks {
+                let mark = disk.mark();
+                disk.flushed(mark);
             }
         }
+        Ok(disks)
     }
 }
