@@ -389,6 +389,11 @@ impl<P: PlacementOps> Drive<P> {
         let Drive { successor: Some(successor), io, .. } = self else { return false };
         let Some(command) = io.in_flight(id).copied() else { return false };
         let own = successor.plan.device;
+        let doubts = failed && command.op == Op::Flush && command.device == own && !successor.has_succeeded;
+        if doubts {
+            successor.regions.doubt(|stamp| io.is_flushed(own, stamp));
+            successor.copying.is_in_doubt();
+        }
         match command.purpose {
             Purpose::Copy if command.device == successor.id || command.op == Op::Read => {
                 io.advance(now);
@@ -412,11 +417,6 @@ impl<P: PlacementOps> Drive<P> {
                 true
             }
             Purpose::Step(_) if command.device == own => {
-                let doubts = failed && command.op == Op::Flush && !successor.has_succeeded;
-                if doubts {
-                    successor.regions.doubt(|stamp| io.is_flushed(own, stamp));
-                    successor.copying.is_in_doubt();
-                }
                 let Some(write) = successor.writes.get_mut(&id.index()) else { return false };
                 write.failed = Some(failed);
                 // What the device has lost with a flush is in doubt at once: a later flush of it succeeds without that.
