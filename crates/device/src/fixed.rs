@@ -74,31 +74,32 @@ pub struct FixedParameters {
     /// Time after a read begins before the device begins another command, whatever its `parallelism`: it bounds the rate of small reads.
     #[serde(default)]
     pub read_interval: Nanos,
-    /// The same after a write.
+    /// The same time after a write.
     #[serde(default)]
     pub write_interval: Nanos,
-    /// How long a flush takes after everything before it.
+    /// Time of a flush, after the end of all commands before it.
     #[serde(default)]
     pub flush: Nanos,
-    /// Rate of what all commands share, such as a link or a limit on bandwidth, in MB (10⁶ bytes) per second; absent: there is none.
+    /// Rate that all commands share, such as that of a link, in MB (10⁶ bytes) per second. Absent: no such limit.
     pub shared_mb_per_s: Option<f64>,
     /// The same rate for writes, if theirs differs.
     pub shared_write_mb_per_s: Option<f64>,
-    /// How much longer or shorter than `read` single reads take, as a distribution: (share of the reads, factor), rising in both.
-    /// Each read draws its factor; between two points, factors are spread evenly. Empty: all take the same time.
+    /// The distribution of the factor by which the time of a read differs from `read`: points (share of the reads, factor),
+    /// rising in both. Each read draws its factor; between two points, factors are spread evenly. Empty: all reads take the
+    /// same time.
     #[serde(default)]
     pub read_spread: Vec<(f64, f64)>,
-    /// The same for writes.
+    /// The same distribution for `write`.
     #[serde(default)]
     pub write_spread: Vec<(f64, f64)>,
-    /// How much longer the first command after idle time takes: pairs of the idle time and the time that it adds, with rising idle
-    /// times. The line starts at zero, is straight between points, and stays at the last point. Empty: idle time makes no
-    /// difference.
+    /// The time that idle time adds to the next command: pairs of idle time and added time, with rising idle times. The line
+    /// through the pairs starts at zero, is straight between pairs, and stays level after the last. Empty: idle time adds
+    /// nothing.
     #[serde(default)]
     pub rests: Vec<(Nanos, Nanos)>,
-    /// Whether commands that arrive during others wait for these to end. They are then carried out in one batch, one after the
-    /// other, as by the host of a virtual disk. Each takes `read` or `write` after those before it have moved on by `read_interval`
-    /// and `write_interval`. `parallelism` does not count then.
+    /// Whether commands that arrive during others wait for the end of these, and form one batch, as on the host of a virtual
+    /// disk. In a batch each command moves the next one back by `read_interval` or `write_interval`, and takes `read` or
+    /// `write`. `parallelism` has then no effect.
     #[serde(default)]
     pub gathers: bool,
     /// Watts while a command is in service.

@@ -16,7 +16,7 @@ pub struct ArrivalArgs {
     /// With timed replay: how many times faster than recorded
     #[arg(long, value_name = "X")]
     speed: Option<f64>,
-    /// With sync or qd=N: how long the host thinks after each reply
+    /// With sync or qd=N: the pause between a reply and the next request
     ///
     /// With sync or qd=N: how long the host thinks after each reply before it sends the request that depends on it: a time, or as
     /// long as the trace has between the two requests (trace).

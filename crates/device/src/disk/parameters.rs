@@ -16,12 +16,13 @@ pub struct DiskParameters {
     pub rpm: f64,
     /// Surfaces that hold data.
     pub heads: u32,
-    /// Sets of arms that move by themselves, each with an equal part of the surfaces and of the addresses: 1 or 2.
+    /// Sets of arms that move independently, 1 or 2. Each has an equal part of the surfaces and of the addresses.
     #[serde(default = "one")]
     pub actuators: u32,
     /// Tracks that overlap, and what makes them writable anywhere; absent: conventional tracks.
     pub shingled: Option<ShingledParameters>,
-    /// The place on the disk where its used part begins, so that a part of a disk need not be the outermost tracks.
+    /// The offset on the disk where its used part begins. With an offset above 0, a part of a disk does not have the outermost
+    /// tracks.
     #[serde(default)]
     pub begin: Bytes,
     /// Bytes per sector.
@@ -40,7 +41,7 @@ pub struct DiskParameters {
     /// The time to select another head of the same cylinder.
     #[serde(default)]
     pub head_switch: Nanos,
-    /// Added to a seek or head switch before a write, which needs a more precise position than a read.
+    /// Time added to a seek or head switch before a write, because a write needs a more precise position than a read.
     #[serde(default)]
     pub write_settle: Nanos,
     /// Controller and host interface.
@@ -75,7 +76,7 @@ pub struct Tracks {
     pub capacity: Bytes,
     /// Sustained transfer rate at the start of the address space, MB (10⁶ bytes) per second, switches included.
     pub outer_mb_per_s: f64,
-    /// The same at its end.
+    /// Sustained transfer rate at the end of the address space, MB (10⁶ bytes) per second, switches included.
     pub inner_mb_per_s: f64,
     /// Number of zones.
     #[serde(default = "sixteen")]
@@ -133,7 +134,7 @@ pub struct Seek {
     pub average: Option<Nanos>,
     /// Time from the first cylinder to the last.
     pub full: Option<Nanos>,
-    /// Measured points, (cylinders, milliseconds), instead of the three above; straight lines between them.
+    /// Measured points (cylinders, milliseconds), joined by straight lines, in place of `single`, `average` and `full`.
     #[serde(default)]
     pub curve: Vec<(u32, f64)>,
 }
@@ -164,9 +165,9 @@ pub struct Controller {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Overhead {
-    /// After a read.
+    /// Time of the electronics before this kind of request, if the last command was a read.
     pub after_read: Nanos,
-    /// After a write.
+    /// The same if the last command was a write.
     pub after_write: Nanos,
 }
 
@@ -175,9 +176,9 @@ pub struct Overhead {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct BufferParameters {
-    /// Number of segments for reads, replaced least recently used first; zero switches caching off.
+    /// Number of segments for reads. The least recently used segment is replaced first. Zero: no caching.
     pub segments: u32,
-    /// Bytes of each.
+    /// Bytes of a segment.
     pub segment: Bytes,
     /// How far the disk reads ahead after a request.
     pub read_ahead: ReadAhead,
@@ -185,24 +186,23 @@ pub struct BufferParameters {
     pub max_read_ahead: Bytes,
     /// Whether data read ahead may displace the request's own data in its segment.
     pub read_ahead_over_requested: bool,
-    /// Sectors of the track that pass under the head before the request's are kept as well.
+    /// Whether the buffer also keeps sectors that pass under the head before the requested ones.
     pub read_any_free: bool,
     /// Whether reading begins inside the request's range if the head lands there (zero-latency access).
     pub zero_latency: bool,
-    /// A request that begins with the very sector that is being read ahead counts as a hit.
+    /// Whether a request counts as a hit if it begins with the sector that the disk is just reading ahead.
     pub almost_hits: bool,
     /// Whether hits are answered while the mechanics are busy with another command.
     pub hits_while_busy: bool,
-    /// Reads may be answered with data that was written.
+    /// Whether reads may be answered with written data.
     pub read_hits_on_written: bool,
-    /// Whether written data has memory of its own instead of a read segment.
+    /// Whether written data have separate memory, in place of a read segment.
     pub separate_write: bool,
-    /// With a write cache, writes are done when they are in the buffer, which holds at most this much unwritten data.
-    /// Absent for no write cache.
+    /// The most unwritten data in the write cache; a write ends when its data are there. Absent: no write cache.
     pub write_cache: Option<Bytes>,
     /// Most separate ranges waiting to be written.
     pub write_ranges: u32,
-    /// A write may enter the buffer while the mechanics are busy with another.
+    /// Whether a write may enter the buffer while the mechanics are busy with another command.
     pub write_while_busy: bool,
     /// Order in which the write cache is emptied.
     pub destage: Scheduler,
@@ -266,11 +266,11 @@ pub enum Scheduler {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Queue {
-    /// Commands that the drive can see and choose from; more wait outside in their order of arrival.
+    /// Commands among which the drive chooses the next one. Further commands wait outside in their order of arrival.
     pub depth: u32,
     /// The scheduling policy.
     pub scheduler: Scheduler,
-    /// A command that has waited this long is served next, whatever the scheduler would choose.
+    /// A command that has waited for this time is served next, before the scheduler's choice.
     pub patience: Nanos,
 }
 
@@ -297,15 +297,15 @@ pub struct Power {
     pub read_w: f64,
     /// Watts while writing to the surface.
     pub write_w: f64,
-    /// Added to both per MB (10⁶ bytes) transferred, joules: a channel draws more at a higher rate.
+    /// Joules added to reading and writing for each MB (10⁶ bytes), because a channel draws more at a higher rate.
     pub transfer_j_per_mb: f64,
-    /// From standby to ready.
+    /// Time from standby to ready.
     pub spin_up: Nanos,
-    /// Energy of that.
+    /// Joules of a spin-up.
     pub spin_up_j: f64,
-    /// From ready to standby.
+    /// Time from ready to standby.
     pub spin_down: Nanos,
-    /// Energy of that.
+    /// Joules of a spin-down.
     pub spin_down_j: f64,
 }
 

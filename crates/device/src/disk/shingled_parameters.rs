@@ -12,7 +12,7 @@ pub struct ShingledParameters {
     /// Size of a zone, which is written front to back.
     #[serde(default = "zone")]
     pub zone: Bytes,
-    /// Bytes of conventional tracks that take all other writes; they come before the addressable ones.
+    /// Bytes of conventional tracks that take writes which do not continue a zone. They lie before the addressable tracks.
     pub cache: Bytes,
     /// The most separate ranges in the cache, limited by the size of its map.
     #[serde(default = "extents")]

@@ -107,45 +107,48 @@ pub struct FlashParameters {
     pub program: Nanos,
     /// Time to erase one block.
     pub erase: Nanos,
-    /// The cost of a read that interrupts a program or an erase; if absent, a read waits for it to end.
+    /// The time lost when a read interrupts a program or an erase. If absent, a read waits for the end of the program or erase.
     pub suspend: Option<Nanos>,
-    /// The same for an erase, where it differs: many chips can suspend an erase and not a program. Default: `suspend`.
+    /// The same time for an erase, if it differs: many chips can suspend an erase but not a program. Default: `suspend`.
     pub suspend_erase: Option<Nanos>,
-    /// Reads of the host go before programs, erases and moves that have not begun; if false, a die works in the order of arrival.
+    /// Whether reads of the host go before programs, erases and moves that have not begun. If false, a die works in the order
+    /// of arrival.
     #[serde(default = "yes")]
     pub reads_first: bool,
-    /// A die keeps the page that it read last in its register, until it programs or erases: reads of that page take a transfer alone.
-    /// If false, it reads the page again for each command.
+    /// Whether a die keeps the page that it read last in its register, until it programs or erases. Another read of that page
+    /// then takes only a transfer. If false, the die reads the page again for each command.
     #[serde(default)]
     pub keeps_page: bool,
     /// Transfer rate of one channel.
     pub channel_mb_per_s: f64,
-    /// Time of a command's and an address's cycles on the channel, before the die begins: a command waits for transfers of other dies
-    /// on its channel. Zero: commands do not use the channel.
+    /// Time for which a command and its address use the channel before the die begins. During this time the channel must be
+    /// free of other dies' transfers. Zero: commands do not use the channel.
     #[serde(default)]
     pub channel_command: Nanos,
     /// Payload rate of the host interface, reads.
     pub interface_mb_per_s: f64,
     /// Payload rate for writes, if it differs.
     pub interface_write_mb_per_s: Option<f64>,
-    /// Reads and writes can use the whole interface rate at the same time.
+    /// Whether reads and writes can each use the whole interface rate at the same time.
     #[serde(default)]
     pub full_duplex: bool,
-    /// Time of controller and protocol per read command; overlaps between commands.
+    /// Time of controller and protocol for a read command. The times of several commands overlap.
     #[serde(default)]
     pub read_overhead: Nanos,
     /// Time of controller and protocol per write command.
     #[serde(default)]
     pub write_overhead: Nanos,
-    /// The time after a read command before the controller can begin another: it bounds the rate of small reads.
+    /// The time between the begin of a read command and that of the next command in the controller. It limits the rate of small
+    /// reads.
     #[serde(default)]
     pub read_interval: Nanos,
-    /// The same time for every other command.
+    /// The same time after any other command.
     #[serde(default)]
     pub write_interval: Nanos,
-    /// Commands that the drive takes at a time (32 for NCQ); further ones wait outside for the end of one of them. Absent: any number.
+    /// Commands that the drive takes at a time (32 for NCQ). Further commands wait outside until one of these ends. Absent: no
+    /// limit.
     pub queue_depth: Option<u32>,
-    /// The controller begins writes before reads that wait for it. If false, it begins commands in the order of their arrival.
+    /// Whether the controller begins writes before waiting reads. If false, it begins commands in the order of their arrival.
     #[serde(default)]
     pub writes_first: bool,
     /// How far the order of service is from that of arrival. 0: first come, first served. 1: all commands that wait for the
@@ -155,7 +158,7 @@ pub struct FlashParameters {
     pub out_of_order: f64,
     /// Idle time after which the drive takes a nap: a power state that it enters and leaves by itself; absent: never.
     pub nap_after: Option<Nanos>,
-    /// For how long the drive draws `busy_w` after its last command, because its controller and link do not idle at once.
+    /// The time for which the drive draws `busy_w` after its last command, because its controller and link do not idle at once.
     #[serde(default)]
     pub linger: Nanos,
     /// Time from the nap to the first command; commands that arrive meanwhile wait as well.
@@ -177,8 +180,8 @@ pub struct FlashParameters {
     /// The die that the host's data go to.
     #[serde(default)]
     pub placement: Placement,
-    /// Garbage collection empties a whole victim at once, and neither reads nor writes of the host go before its steps. If false, it moves
-    /// a little with each stripe of the host, and reads go first.
+    /// Whether garbage collection empties a whole victim at once, while reads and writes of the host wait. If false, it moves a
+    /// little with each stripe of the host, and reads go first.
     #[serde(default)]
     pub collect_at_once: bool,
     /// Victim selection.
@@ -208,14 +211,16 @@ pub struct FlashParameters {
     /// RAM that acknowledges writes at once; zero: a write is completed when it is programmed.
     #[serde(default)]
     pub write_buffer: Bytes,
-    /// The buffer serves reads of what is in it until it is programmed; if false, such reads go to the die, behind the program.
+    /// Whether the buffer serves reads of data that are not yet programmed. If false, such reads go to the die and wait for the
+    /// program.
     #[serde(default)]
     pub buffer_serves_reads: bool,
-    /// In the model of a part of the drive, whose blocks are smaller, erases are joined to erases of the length of a whole block.
-    /// They are as rare as those of the drive, so latencies have the same tail. If false, every smaller block has a shorter erase.
+    /// Only for the model of a part of the drive, whose blocks are smaller: whether its short erases are joined to erases of a
+    /// whole block's length. These are as rare as in the drive, so latencies have the same tail. If false, every smaller block
+    /// has a shorter erase.
     #[serde(default)]
     pub whole_erases: bool,
-    /// The buffer survives a power loss, so that a flush has nothing to do.
+    /// Whether the buffer survives a power loss; then a flush has nothing to do.
     #[serde(default)]
     pub power_loss_protection: bool,
     /// The content of the flash at the start.

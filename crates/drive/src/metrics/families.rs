@@ -88,27 +88,30 @@ macro_rules! families {
 }
 
 families! {
-    VOLUME: Info "peryton_volume" None ["id", "placement", "version"] "The volume and the version of its server";
-    STATE: Gauge "peryton_volume_state" None ["state"] "1 for the state that the volume is in, 0 for the others";
+    VOLUME: Info "peryton_volume" None ["id", "placement", "version"]
+        "The volume's identity, its placement, and the version of its server";
+    STATE: Gauge "peryton_volume_state" None ["state"] "1 for the present state of the volume, 0 for the other states";
     IN_DOUBT: Gauge "peryton_volume_in_doubt" None []
-        "1 while a flush has failed and no flush of a client has reported that yet";
+        "1 after a failed flush, until a flush of a client has returned the error";
     UNPROTECTED: Gauge "peryton_process_death_unprotected" None []
-        "1 if a kill of the server may lose writes that were answered and not flushed, although the design protects them";
+        "1 if a kill of the server may lose acknowledged writes that are not flushed, although the design asks for their protection";
     SIZE: Gauge "peryton_volume_size" Bytes [] "Size of the volume";
-    OPENINGS: Counter "peryton_volume_openings" None [] "How often the volume was opened since it was formatted";
+    OPENINGS: Counter "peryton_volume_openings" None [] "Openings of the volume since it was formatted";
     LOST_EXTENTS: Gauge "peryton_lost_extents" None []
         "Extents that cannot be read until they are overwritten or discarded";
     REQUEST_DURATION: Histogram "peryton_request_duration" Seconds ["kind"]
         "Response times of requests, from arrival to answer";
     REQUEST_FAILURES: Counter "peryton_request_failures" None ["kind"] "Requests that were answered with an error";
-    REQUEST_BYTES: Counter "peryton_request" Bytes ["kind"] "Bytes that requests asked for";
-    REQUESTS_IN_FLIGHT: Gauge "peryton_requests_in_flight" None [] "Requests that have not been answered";
-    DEVICE_COMMANDS: Gauge "peryton_device_commands_in_flight" None [] "Commands that devices have not answered";
+    REQUEST_BYTES: Counter "peryton_request" Bytes ["kind"] "Bytes of reads, writes and discards";
+    REQUESTS_IN_FLIGHT: Gauge "peryton_requests_in_flight" None [] "Requests without an answer so far";
+    DEVICE_COMMANDS: Gauge "peryton_device_commands_in_flight" None []
+        "Commands without an answer from their device so far";
     CLIENTS: Gauge "peryton_clients" None [] "Connected NBD clients";
     CONNECTIONS: Counter "peryton_client_connections" None [] "NBD clients that have used the volume";
     POOL_SIZE: Gauge "peryton_pool_size" Bytes [] "Memory for the data of requests";
-    POOL_FREE: Gauge "peryton_pool_free" Bytes [] "Memory for the data of requests that is free";
-    POOL_WAITING: Gauge "peryton_pool_waiting_clients" None [] "Clients that wait for memory, or for requests of theirs";
+    POOL_FREE: Gauge "peryton_pool_free" Bytes [] "The free part of the memory for the data of requests";
+    POOL_WAITING: Gauge "peryton_pool_waiting_clients" None []
+        "Clients that wait for memory, or for their own earlier requests";
     BLOCK_DEVICE: Gauge "peryton_block_device_live" None [] "1 if the block device of this machine can be used";
     HITS: Counter "peryton_fast_hits" None [] "Accesses to an extent that the fast device or memory served";
     MISSES: Counter "peryton_fast_misses" None [] "Accesses to an extent that needed the slow device";
@@ -116,44 +119,52 @@ families! {
     ADMISSION_THRESHOLD: Gauge "peryton_admission_threshold" None []
         "The adaptive admission threshold in force: bytes, references, or a probability";
     ADMISSION_SCORE: Gauge "peryton_admission_score" None []
-        "The latest score of the sampled threshold that is nearest to it; lower is better";
+        "The latest score of the sampled cache whose threshold is nearest to the threshold in force; a lower score is better";
     ADMISSION_LATENCY: Gauge "peryton_admission_latency" Seconds []
-        "Mean response time of the cache, by recent frames of the adaptive admission";
-    ADMISSION_TARGET: Gauge "peryton_admission_target_latency" Seconds [] "The target of that mean response time";
-    ADMISSION_HOLDS: Gauge "peryton_admission_target_holds" None [] "1 if the mean response time meets its target";
+        "Mean response time of the cache over recent evaluation intervals of the adaptive admission";
+    ADMISSION_TARGET: Gauge "peryton_admission_target_latency" Seconds []
+        "The limit of the mean response time of the cache";
+    ADMISSION_HOLDS: Gauge "peryton_admission_target_holds" None []
+        "1 if the mean response time of the cache is within its limit";
     HELD_WRITES: Counter "peryton_held_writes" None [] "Writes that waited for the write-back of their extent";
-    DIRTY: Gauge "peryton_dirty" Bytes [] "Data that only the fast device has in its newest version";
+    DIRTY: Gauge "peryton_dirty" Bytes [] "Data whose newest version is only on the fast device";
     DIRTY_LIMIT: Gauge "peryton_dirty_limit" Bytes [] "The most data that may be dirty";
-    DIRTY_AGE: Gauge "peryton_dirty_oldest_age" Seconds [] "Time for which the oldest dirty data have been dirty";
-    DIRTY_MAX_AGE: Gauge "peryton_dirty_max_age" Seconds [] "How long data may be dirty";
-    CLEANING_RATE: Gauge "peryton_cleaning_rate" BytesPerSecond [] "Rate of write-back, as last measured";
-    CLEAN_IN: Gauge "peryton_cleaning_remaining" Seconds [] "Time until all data are clean, without further writes";
-    CLEANING_STATE: Gauge "peryton_cleaning_state" None ["state"] "1 for the state of cleaning, 0 for the others";
-    THROTTLED: Gauge "peryton_writes_throttled" None [] "1 while writes go to the slow device, at the limit of dirty data";
+    DIRTY_AGE: Gauge "peryton_dirty_oldest_age" Seconds [] "Age of the oldest dirty data";
+    DIRTY_MAX_AGE: Gauge "peryton_dirty_max_age" Seconds [] "Age from which dirty data are overdue";
+    CLEANING_RATE: Gauge "peryton_cleaning_rate" BytesPerSecond [] "The last measured rate of write-back";
+    CLEAN_IN: Gauge "peryton_cleaning_remaining" Seconds [] "Time until all data are clean, if no writes arrive";
+    CLEANING_STATE: Gauge "peryton_cleaning_state" None ["state"]
+        "1 for the state of write-back, 0 for the other states";
+    THROTTLED: Gauge "peryton_writes_throttled" None []
+        "1 while dirty data are at their limit, so that writes go to the slow device";
     MOVES: Counter "peryton_moves" None ["kind"] "Extents moved or copied between the devices";
     MOVES_CANCELLED: Counter "peryton_moves_cancelled" None ["reason"] "Moves that were cancelled";
     MOVE_BYTES: Counter "peryton_move_written" Bytes [] "Bytes that moves wrote to either device";
     COMMITS: Counter "peryton_journal_commits" None [] "Commits of the journal that became durable";
-    MAP_UPDATES: Counter "peryton_journal_map_updates" None [] "Updates of the map in these commits";
+    MAP_UPDATES: Counter "peryton_journal_map_updates" None []
+        "Updates of the map in commits of the journal that became durable";
     CHECKPOINTS: Counter "peryton_journal_checkpoints" None [] "Checkpoints of the whole map, or indexes of the log";
     LOG_APPENDED: Counter "peryton_logging_appended" Bytes [] "Bytes of writes that were appended to the log";
     LOG_DIRECT: Counter "peryton_logging_direct" Bytes [] "Bytes of writes that bypassed the log";
     LOG_PAST: Counter "peryton_logging_direct_writes" None ["reason"] "Writes that bypassed the log";
     LOG_MIGRATED: Counter "peryton_logging_migrated" Bytes [] "Bytes that migrations wrote from the log to the primary";
     LOG_MIGRATIONS: Counter "peryton_logging_migrations" None ["trigger"] "Migrations that were started";
-    LOG_READS: Counter "peryton_logging_reads" None ["from"] "Reads by whether they needed the log";
-    LOG_DAMAGED: Counter "peryton_logging_damaged" Bytes [] "Bytes in the log that are not what was written there";
-    LOG_AGE: Gauge "peryton_logging_oldest_age" Seconds [] "Age of the oldest write that the primary does not have";
-    DEVICE_STATE: Gauge "peryton_device_state" None ["device", "state"] "1 for the state of the device, 0 for the others";
+    LOG_READS: Counter "peryton_logging_reads" None ["from"]
+        "Reads that needed the log, and reads that needed only the primary";
+    LOG_DAMAGED: Counter "peryton_logging_damaged" Bytes [] "Bytes in the log with a wrong checksum";
+    LOG_AGE: Gauge "peryton_logging_oldest_age" Seconds [] "Age of the oldest write that the primary lacks";
+    DEVICE_STATE: Gauge "peryton_device_state" None ["device", "state"]
+        "1 for the present state of the device, 0 for the other states";
     DEVICE_SIZE: Gauge "peryton_device_size" Bytes ["device"] "Size of the device";
     DEVICE_USED: Gauge "peryton_device_used" Bytes ["device"] "Bytes of the device that the volume occupies";
     DEVICE_ERRORS: Counter "peryton_device_errors" None ["device"] "Commands that failed after all attempts";
     DEVICE_RETRIES: Counter "peryton_device_retries" None ["device"] "Commands that were repeated";
     DEVICE_FAILED_FLUSHES: Counter "peryton_device_failed_flushes" None ["device"] "Flushes that failed";
-    DEVICE_OUTAGES: Counter "peryton_device_outages" None ["device"] "Times that the device failed and might come back";
-    DEVICE_OUTAGE: Gauge "peryton_device_outage" Seconds ["device"] "How long the present outage has lasted";
+    DEVICE_OUTAGES: Counter "peryton_device_outages" None ["device"]
+        "Outages of the device: it failed and might come back";
+    DEVICE_OUTAGE: Gauge "peryton_device_outage" Seconds ["device"] "Duration of the present outage";
     DEVICE_PATIENCE: Gauge "peryton_device_outage_patience" Seconds ["device"]
-        "How much longer commands wait for the device";
+        "Remaining time for which commands wait for the device";
     DEVICE_WAITING: Gauge "peryton_device_outage_commands" None ["device"] "Commands that wait for the device";
     DEVICE_READS: Counter "peryton_device_reads" None ["device", "cause"] "Read commands to the device";
     DEVICE_WRITES: Counter "peryton_device_writes" None ["device", "cause"] "Write commands to the device";
@@ -162,32 +173,33 @@ families! {
     DEVICE_FLUSHES: Counter "peryton_device_flushes" None ["device"] "Flushes of the device";
     DEVICE_DISCARDS: Counter "peryton_device_discards" None ["device"] "Discards and zeroings of the device";
     DEVICE_RATED: Gauge "peryton_device_rated_writes" Bytes ["device"]
-        "What may be written to the device in its life, as the design or its profile says";
+        "Bytes that may be written to the device in its life, by the design or the profile";
     DEVICE_EU_LEFT: Gauge "peryton_device_endurance_left_eu" None ["device"]
-        "Endurance that the device has left, of 1000000 eu of a new one (GreenDM)";
+        "Remaining life of the device, of 1000000 eu (GreenDM's endurance units)";
     DEVICE_EU_MARK: Gauge "peryton_device_endurance_used_since_mark_eu" None ["device"]
-        "Endurance that was used up since the mark, in eu";
+        "Life used since the mark, in eu";
     DEVICE_PAGES: Gauge "peryton_device_lifetime_pages" None ["device", "access"]
-        "Pages of 4 KiB that were read or written since its wear is counted";
+        "Pages of 4 KiB read or written since counting began";
     DEVICE_START_STOPS: Gauge "peryton_device_lifetime_start_stops" None ["device"]
-        "How often it was put into standby since its wear is counted";
+        "Stops for standby since counting began";
     DEVICE_BUDGET: Gauge "peryton_device_wear_budget" BytesPerSecond ["device"]
-        "The rate of writes with which the device lasts as long as the design asks for";
+        "The rate of writes at which the fast device reaches the lifetime of the design";
     DEVICE_POWER: Gauge "peryton_device_power_state" None ["device", "state"]
-        "1 for the device's state of runtime power management in Linux, 0 for the others";
-    DEVICE_STANDBYS: Counter "peryton_device_standbys" None ["device"] "How often the device was put into standby";
-    DEVICE_STANDBY_TIME: Counter "peryton_device_standby" Seconds ["device"] "How long the device was in standby";
+        "1 for the state of Linux's runtime power management of the device, 0 for the other states";
+    DEVICE_STANDBYS: Counter "peryton_device_standbys" None ["device"] "Times that the device was put into standby";
+    DEVICE_STANDBY_TIME: Counter "peryton_device_standby" Seconds ["device"] "Time of the device in standby";
     DEVICE_STANDS_BY: Gauge "peryton_device_in_standby" None ["device"] "1 while the device is in standby";
     DRIVE_INFO: Info "peryton_drive" None ["device", "drive", "model", "serial"] "A drive beneath a device";
     DRIVE_READ_AGE: Gauge "peryton_drive_health_age" Seconds ["device", "drive"]
-        "How long ago the drive has last answered with its health";
-    DRIVE_PASSED: Gauge "peryton_drive_healthy" None ["device", "drive"] "1 if the drive is well by its own judgement";
+        "Time since the drive last reported its health";
+    DRIVE_PASSED: Gauge "peryton_drive_healthy" None ["device", "drive"]
+        "1 if the drive itself reports that it is healthy";
     DRIVE_WARNING: Gauge "peryton_drive_warning" None ["device", "drive", "warning"] "1 for each warning of the drive";
     DRIVE_USED: Gauge "peryton_drive_life_used" Ratio ["device", "drive"]
-        "Share of its life that the drive has used up by its own estimate; it may exceed 1";
+        "The used share of the drive's life, as the maker estimates it; it may exceed 1";
     DRIVE_LIFE_LEFT: Gauge "peryton_drive_life_left_estimated" Seconds ["device", "drive"]
-        "Remaining life of the drive, estimated from the life that it has used up while it had power";
-    DRIVE_SPARE: Gauge "peryton_drive_spare" Ratio ["device", "drive"] "Spare that is left, as a share of a new drive's";
+        "Remaining life of the drive, if wear goes on at the mean rate so far";
+    DRIVE_SPARE: Gauge "peryton_drive_spare" Ratio ["device", "drive"] "Remaining spare, as a share of a new drive's";
     DRIVE_SPARE_LEAST: Gauge "peryton_drive_spare_threshold" Ratio ["device", "drive"]
         "Spare below which the drive warns";
     DRIVE_TEMPERATURE: Gauge "peryton_drive_temperature" Celsius ["device", "drive"] "Temperature of the drive";
@@ -197,16 +209,19 @@ families! {
     DRIVE_WRITTEN: Counter "peryton_drive_written" Bytes ["device", "drive"]
         "Bytes that hosts have written in the drive's life";
     DRIVE_FLASH_WRITTEN: Counter "peryton_drive_flash_written" Bytes ["device", "drive"]
-        "Bytes that were written to the drive's flash in its life, as it counts them itself";
+        "Bytes written to the drive's flash in its life, as the drive counts them";
     DRIVE_POWER_ON: Counter "peryton_drive_power_on" Seconds ["device", "drive"] "Time for which the drive had power";
     DRIVE_POWER: Gauge "peryton_drive_power_state" None ["device", "drive", "state"]
-        "1 for the power state that the drive was in when it was last asked, 0 for the others";
+        "1 for the power state of the drive at the last reading, 0 for the other states";
     DRIVE_ENERGY: Counter "peryton_drive_energy_estimated" Joules ["device", "drive"]
-        "The most energy that the drive has drawn since the server started, by the descriptors of its power states";
-    LOG_LINES_DROPPED: Counter "peryton_log_lines_dropped" None [] "Lines of the server's messages that could not be written";
-    LOG_LINES_HELD: Counter "peryton_log_lines_held_back" None [] "Lines and events of sources that repeat themselves";
-    SCRAPES_REFUSED: Counter "peryton_scrapes_refused" None ["reason"] "Connections for metrics or the page that got nothing";
-    PROCESS_START: Gauge "process_start_time" Seconds [] "When the server started, in seconds since 1970";
+        "An upper bound of the drive's energy since the server started, by the maximum power of its power states";
+    LOG_LINES_DROPPED: Counter "peryton_log_lines_dropped" None []
+        "Lines of the server's messages that could not be written";
+    LOG_LINES_HELD: Counter "peryton_log_lines_held_back" None []
+        "Lines and events omitted because their source repeats itself";
+    SCRAPES_REFUSED: Counter "peryton_scrapes_refused" None ["reason"]
+        "Connections to the metrics or the web page that the server refused";
+    PROCESS_START: Gauge "process_start_time" Seconds [] "Start time of the server, in seconds since 1970";
     PROCESS_CPU: Counter "process_cpu" Seconds [] "Processor time that the server has used";
     PROCESS_MEMORY: Gauge "process_resident_memory" Bytes [] "Memory of the server that is in RAM";
 }

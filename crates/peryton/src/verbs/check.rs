@@ -11,7 +11,7 @@ use crate::{condition::Condition, exit_code, failure::Failure, output, volume};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The verb writes nothing. The exit code says whether the volume was closed, and whether parts of it are dirty, damaged or lost; it is \
-2 if the devices are not those of the volume, or not all of them (peryton help exit-codes)."
+2 if the devices are not those of the volume, or one is missing (peryton help exit-codes)."
 )]
 pub struct Args {
     #[command(flatten)]

@@ -41,7 +41,7 @@ pub struct Args {
     /// How the data are accessed
     #[arg(long, value_enum, default_value_t = Workload::SeqRead)]
     workload: Workload,
-    /// Tracks of a disk that sequential accesses lie on
+    /// Tracks of a disk on which sequential accesses lie
     #[arg(long, value_enum, default_value_t = ZoneArg::Head)]
     zone: ZoneArg,
     /// Size of a request [default: the trace's, or 1MiB]
@@ -56,9 +56,9 @@ pub struct Args {
     /// accesses].
     #[arg(long, value_name = "N")]
     queue_depth: Option<u32>,
-    /// Measure all of the above on a trace
+    /// Take the load from a trace, where the options above do not give it
     ///
-    /// Measure all of the above on a trace (or on one drawn from a specification); options that are given have precedence.
+    /// Take the load from a trace, or from a specification of one. Options of the load that are given have precedence.
     #[arg(long, value_name = "FILE")]
     trace: Vec<PathBuf>,
     /// Profiles: names or files [default: all of the era with power figures]
@@ -78,9 +78,9 @@ pub struct Args {
     /// Annual failure rate of a device, in place of its profile's
     #[arg(long, value_name = "NAME=PERCENT", help_heading = "Devices and prices")]
     afr: Vec<String>,
-    /// Active devices for each that is needed
+    /// Active devices for each needed device
     ///
-    /// Power management efficiency: the number of active devices for each that is needed.
+    /// Power management efficiency: the number of active devices for each needed device.
     #[arg(long, value_name = "X", default_value_t = 1.0, help_heading = "Devices and prices")]
     alpha: f64,
     /// State of idle devices

@@ -9,8 +9,8 @@ use crate::{completing, failure::Failure, naming::Served, output, table};
 /// Options of `peryton get`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A value comes from peryton set (set), from the design, or it is the default. For a volume that is not served, the values of the design are \
-shown.
+The last column names the origin of a value: peryton set (set), the design, or the default. For a volume that is not served, the verb \
+prints the values of the design.
 
 Examples:
   peryton get data                        # what is set, and what the design says

@@ -24,7 +24,7 @@ use crate::{
 #[command(
     after_help = "The volume has the data of the disk at the same offsets, so mount the file systems of the disk from the \
 volume. The first MiBs of the disk move, to make room for metadata, so the disk alone can no longer be mounted. If import is \
-ended early, run the same command again, or add --undo. peryton export gives the disk back. docs/making-a-volume.md says what the loss of \
+ended early, run the same command again, or add --undo. peryton export gives the disk back. docs/making-a-volume.md names the data that the loss of \
 each device costs."
 )]
 pub struct Args {
@@ -50,7 +50,7 @@ pub struct Args {
     /// Set a key of the design that is written, such as placement.extent=64KiB
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Where the first MiBs of the disk move
+    /// New place of the disk's first MiBs
     #[arg(long, value_enum, default_value = "auto")]
     home: WantedHome,
     /// Overwrite data on the fast device; a device in use is refused
@@ -60,7 +60,7 @@ pub struct Args {
     force: bool,
     /// Print each step and what it would cost; write nothing
     ///
-    /// Print each step, and what the loss of each device would cost afterwards; write nothing.
+    /// Print each step, and the data that the loss of each device would cost afterwards; write nothing.
     #[arg(long)]
     dry_run: bool,
     /// Restore the disk as it was before an import that was ended early

@@ -140,13 +140,13 @@ fn document() -> String {
     let mut text = "\
 # Design keys
 
-Every key that a design file may have. `peryton keys --markdown` makes this page from the code that reads the keys. Tests compare its
+This page lists every key of a design file. `peryton keys --markdown` makes it from the code that reads the keys. Tests compare its
 defaults, words and placements with that code. A key that is *live* may change while the volume is served (`peryton set`).
-`peryton keys PREFIX` prints a part of the page, `--json` as data.
+`peryton keys PREFIX` prints a part of the page, and `--json` prints it as JSON.
 
 Times are texts with a unit (`\"400us\"`, `\"5s\"`, `\"1min\"`, `\"2y\"`), sizes are texts with a unit (`\"4KiB\"`, `\"8GiB\"`) or whole numbers of bytes,
-shares are numbers from 0 to 1. A key that is not here is an error that names the nearest one. `NAME` is the name of a device. Any
-key can be given on the command line: `--set placement.promotion.threshold=1`.
+shares are numbers from 0 to 1. An unknown key is an error, and the message names the nearest key. `NAME` is the name of a device. The
+option `--set` sets any key on the command line: `--set placement.promotion.threshold=1`.
 "
     .to_owned();
     let mut table = None;
@@ -186,8 +186,8 @@ key can be given on the command line: `--set placement.promotion.threshold=1`.
         let _ = writeln!(text, "| {} |", row.map(cell).join(" | "));
     }
     text += "\n# Parameters of device models\n\n\
-        The keys of `[devices.NAME.model]`, in place of the values of the device's profile; profiles have them in the table of their\n\
-        model. `[]` is a list of tables. A default holds if neither profile nor design gives the key.\n";
+        The keys of `[devices.NAME.model]` replace values of the device's profile. A profile has these keys in the table of its model,\n\
+        such as `[disk]`. `[]` is a list of tables. A default holds if neither profile nor design gives the key.\n";
     let mut model = "";
     for key in model_keys() {
         if key.model != model {

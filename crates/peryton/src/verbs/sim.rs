@@ -80,7 +80,7 @@ pub struct Args {
     /// show how far the figures may be from those of the whole.
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true, help_heading = "Precision")]
     sample: Option<Sampling>,
-    /// Which sample of this share: another seed gives another one
+    /// The seed that chooses the sample: another seed gives another sample
     #[arg(long, value_name = "N", default_value_t = 0, requires = "sample", help_heading = "Precision")]
     sample_seed: u64,
     /// Run each design N times, with other seeds, and show 95 % intervals

@@ -59,7 +59,7 @@ pub struct Args {
     /// How much worse than the best the figure may be
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = size::within)]
     within: f64,
-    /// Name the best size if 1 ms of mean response is worth this
+    /// Name the best size if 1 ms of mean response time is worth this
     ///
     /// Also name the size that is best if a millisecond of mean response time is worth this many USD.
     #[arg(long, value_name = "USD")]
@@ -70,7 +70,7 @@ pub struct Args {
     /// Set a key of the design, such as placement.mode=tiering
     #[arg(long, value_name = "KEY=VALUE", add = completing::key_value())]
     set: Vec<String>,
-    /// Simulate this share [default: what takes a minute]
+    /// Simulate this share [default: a share that takes a minute]
     ///
     /// Simulate this share of the trace, chosen by address, with the error of that; 1 is all of it.
     #[arg(long, value_name = "SHARE")]

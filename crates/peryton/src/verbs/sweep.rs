@@ -38,13 +38,13 @@ pub struct Args {
     /// The folder of the rows: a new or empty one, or that of a sweep to continue
     #[arg(long, value_name = "FOLDER", required_unless_present = "points")]
     out: Option<PathBuf>,
-    /// Simulate points again that are in the folder with an error
+    /// Simulate the points again whose rows in the folder have an error
     #[arg(long)]
     retry_errors: bool,
-    /// Print how many simulations there are, and simulate nothing
+    /// Print the number of simulations, and simulate nothing
     #[arg(long, conflicts_with_all = ["out", "retry_errors"])]
     points: bool,
-    /// Print what was done as JSON
+    /// Print the numbers of simulated points and errors as JSON
     #[arg(long)]
     json: bool,
 }

@@ -32,7 +32,7 @@ Examples:
   peryton tune caching.toml --trace my.parquet --objective p99 --knob placement.extent=16KiB,64KiB
 
 The search changes promotion, demotion, replacement, admission, write-back, spin-down and idle work, but not the write \
-policy, which decides what a failure may cost.")]
+policy, which decides which data a failure loses.")]
 pub struct Args {
     /// The design: its path, or the name of a volume
     #[arg(value_name = naming::VOLUME, value_parser = naming::design(), add = naming::completer())]

@@ -13,12 +13,12 @@ class VolumeKeys(TypedDict, total=False):
     """How many volumes share one log device, each with a primary of its own. Simulations only. Unit: volumes.
     Default: 1. Placements: logging."""
     requests: Literal["own", "same"]
-    """Whether each of several volumes gets the requests of its own volume of the trace, or all of them. Default:
-    "own". Placements: logging."""
+    """Which requests each of several volumes gets. `own`: those of one volume of the trace. `same`: all requests
+    of the trace. Default: "own". Placements: logging."""
     log: Literal["regions", "stream"]
     """How several volumes share the log device. `regions`: each has a log in its own region. `stream`: one log
-    has the whole `size`, and the writes of all volumes are appended to it in one stream (Griffin, section 7).
-    Default: "regions". Placements: logging."""
+    has the whole `size` of the device, and takes the writes of all volumes in one stream (Griffin, section
+    7). Default: "regions". Placements: logging."""
 
 
 class HostKeys(TypedDict, total=False):
@@ -33,20 +33,22 @@ class DevicesKeys(TypedDict, total=False):
     """``[devices.NAME]`` of a design."""
 
     profile: str
-    """A shipped profile (`peryton profiles`), or the path of one. Simulations need it; a drive in service does
-    not. Default: none, but simulations need one."""
+    """A shipped profile (`peryton profiles`), or the path of one. Simulations need a profile; a served volume
+    does not. Default: none, but simulations need one."""
     design: str | dict[str, Any]
-    """A drive in the place of a device: the file of its design, relative to this one, or the tables of it. Its
-    volume is the device, and it takes no `profile`. A drive in service has the inner volume at `path`, such
-    as `/dev/ublkb0`, and does not read this. Default: none: the device is one of `profile`."""
+    """A drive of Peryton in place of a device: the path of the inner design, relative to this file, or the
+    tables of the inner design. The volume of the inner drive is the device, so the device has no `profile`. A
+    served volume has the inner volume at `path`, such as `/dev/ublkb0`, and ignores this key. Default: none:
+    the device is one of `profile`."""
     model: dict[str, Any]
-    """Single values of the profile's model, in place of its own: the parameters of device models. Default: the
-    profile's values."""
+    """Values that replace single parameters of the profile's device model (`peryton keys devices.NAME.model`
+    lists them). Default: the profile's values."""
     count: int
-    """How many such devices there are, striped unless `redundancy` says otherwise. Unit: devices. Default: 1."""
+    """The number of such devices. They are striped unless `redundancy` has another value. Unit: devices.
+    Default: 1."""
     capacity: int | str
-    """The capacity of each, if it is smaller than the profile's device: its price, its rated writes and its
-    cycles are in proportion, its speed and power are the profile's. Default: the profile's."""
+    """The capacity of each device, if it is less than the profile's. Price and rated writes are then in
+    proportion to the capacity; speed and power are those of the profile. Default: the profile's."""
     stripe: int | str
     """The bytes on one member of an array before the next member follows. Default: "64KiB"."""
     redundancy: Literal["none", "mirror", "raid5", "raid6"]
@@ -54,24 +56,24 @@ class DevicesKeys(TypedDict, total=False):
     spares: int
     """Spare devices, which are bought but not attached. Unit: devices. Default: 0."""
     size: int | str
-    """How much of the device, or of the array, the volume uses. Without it a simulation uses the profile's
-    capacity, and `create` the whole file or block device at `path`; a volume keeps its sizes until `resize`
-    changes them. Default: all of it, or what volume.size leaves for it."""
+    """How much of the device, or of the array, the volume uses. Without this key, a simulation uses the
+    profile's capacity, and `create` the whole file or block device at `path`. A volume keeps its sizes until
+    `resize` changes them. Default: all of it, or what volume.size leaves for it."""
     path: str
-    """The block device or file, relative to the design file. Needed by a drive in service, ignored by
-    simulations. Default: none."""
+    """The block device or file, relative to the design file. A served volume needs it; simulations ignore it.
+    Default: none."""
     price_usd: float
-    """The price of each. Unit: US dollars. Default: the profile's, in proportion to capacity."""
+    """The price of each such device. Unit: US dollars. Default: the profile's, in proportion to capacity."""
     owned: int
-    """How many of them are there already and cost nothing. Unit: devices. Default: 0."""
+    """The number of these devices that you own already: they cost nothing. Unit: devices. Default: 0."""
 
 
 class PowerKeys(TypedDict, total=False):
     """``[power.NAME]`` of a design."""
 
     spin_down_after: str
-    """How long the device is idle before it is put into standby. A drive in service waits for a second at the
-    least. Default: "never"."""
+    """The idle time after which the device is put into standby. A server waits at least one second. Default:
+    "never"."""
 
 
 class EnduranceKeys(TypedDict, total=False):
@@ -88,12 +90,12 @@ class PlacementPromotionKeys(TypedDict, total=False):
     """``[placement.promotion]`` of a design."""
 
     threshold: int
-    """PT: an extent is promoted when its misses within the window exceed this. 0 promotes it at the first miss.
-    Unit: misses. Default: 4; caching without this key: 0 while more than demotion.high slots are free, and
-    for writes of whole blocks by a host that flushes after at most 8 writes. Placements: tiering, caching."""
+    """PT: an extent is promoted when it has more misses than this within the window. With 0 it is promoted at
+    the first miss. Unit: misses. Default: 4; in caching 0 while more than demotion.high slots are free, and 0
+    for writes of whole blocks if the host flushes after at most 8 writes. Placements: tiering, caching."""
     window: str
-    """TW: the misses of an extent are counted from the beginning after a gap longer than this. Default: "60s".
-    Placements: tiering, caching."""
+    """TW: after a gap longer than this, the misses of an extent count from zero. Default: "60s". Placements:
+    tiering, caching."""
 
 
 class PlacementDemotionKeys(TypedDict, total=False):
@@ -101,20 +103,21 @@ class PlacementDemotionKeys(TypedDict, total=False):
 
     low: int
     """LT: extents begin to leave the fast device when fewer slots than this are free. Unit: extents. Default:
-    64, or as many as have 4MiB; on a small device half of high. Placements: tiering, caching, partitioned."""
+    64, or as many as have 4MiB if that is more; on a small device half of demotion.high. Placements: tiering,
+    caching, partitioned."""
     high: int
-    """HT: extents leave until this many slots are free. Unit: extents. Default: 128, or as many as have 8MiB; on
-    a small device at most an eighth. Placements: tiering, caching, partitioned."""
+    """HT: extents leave until this many slots are free. Unit: extents. Default: 128, or as many as have 8MiB if
+    that is more; on a small device at most an eighth of its slots. Placements: tiering, caching, partitioned."""
 
 
 class PlacementBypassKeys(TypedDict, total=False):
     """``[placement.bypass]`` of a design."""
 
     sequential: int | str
-    """A sequential stream stops bringing data to the fast device after this many bytes. Default: "4MiB".
-    Placements: tiering, caching."""
+    """After this many bytes of a sequential stream, its misses bring no data to the fast device. Default:
+    "4MiB". Placements: tiering, caching."""
     congested: bool
-    """Whether misses bring nothing to the fast device while it is slower than the slow one. Default: true.
+    """Whether misses bring no data to the fast device while it is slower than the slow one. Default: true.
     Placements: tiering, caching."""
 
 
@@ -122,20 +125,20 @@ class PlacementWarmKeys(TypedDict, total=False):
     """``[placement.warm]`` of a design."""
 
     interval: str
-    """How often a drive in service saves what its policies have learnt, so that it is warm after a restart. It
-    takes such a snapshot when it is stopped as well. `never`: it takes none, and begins cold. A simulation
-    takes none. Default: "300s". Placements: tiering, caching, partitioned."""
+    """The time between two snapshots of the policies' state, which make the cache warm after a restart. The
+    server takes another snapshot when it stops. `never`: no snapshots, so every start is cold. Simulations
+    take none. Default: "300s". Placements: tiering, caching, partitioned."""
 
 
 class PlacementWritebackKeys(TypedDict, total=False):
     """``[placement.writeback]`` of a design."""
 
     delay: str
-    """How long an extent is dirty before it may be written back because the slow device is idle. Default: "30s".
-    Placements: caching."""
+    """The age from which a dirty extent is written back to an idle slow device. Default: "30s". Placements:
+    caching."""
     dirty_target: float
-    """The share of the cache that may be dirty. A write beyond it goes to the slow device as well, or there
-    alone. Unit: share. Default: 0.4. Placements: caching."""
+    """The share of the cache that may be dirty. At this share, a write goes to both devices, or to the slow
+    device alone. Unit: share. Default: 0.4. Placements: caching."""
     max_age: str
     """The longest time for which an extent stays dirty; not below `delay`. Default: "600s". Placements: caching."""
     idle_after: str
@@ -151,20 +154,21 @@ class PlacementGatherKeys(TypedDict, total=False):
     """``[placement.gather]`` of a design."""
 
     bytes: int | str
-    """Writes up to this size are gathered into appends of up to this size, at most 128KiB; larger ones are
-    appended by themselves. Default: "128KiB". Placements: logging."""
+    """Writes of up to this size are gathered into appends of up to this size, at most 128KiB. A larger write is
+    appended alone. Default: "128KiB". Placements: logging."""
     delay: str
-    """How long the first write of an append waits for others; with 0 it waits only while other appends are in
-    flight. Default: "0s". Placements: logging."""
+    """The time for which the first write of an append waits for further writes. With 0 it waits only while other
+    appends are in flight. Default: "0s". Placements: logging."""
 
 
 class PlacementKeys(TypedDict, total=False):
     """``[placement]`` of a design."""
 
     mode: Literal["single", "linear", "tiering", "caching", "partitioned", "logging"]
-    """How data is placed on the devices. `single`: on one. `linear`: on one after the other. `tiering`: each
-    extent on one of two. `caching`: copies on the fast one. `partitioned`: writes to the one that answers
-    sooner. `logging`: a log before a primary. Required."""
+    """The rule that decides on which device data lie. `single`: all on one device. `linear`: on one device after
+    the other. `tiering`: each extent on one of two devices. `caching`: all on the slow device, copies on the
+    fast one. `partitioned`: each write goes to the device that is predicted to answer sooner. `logging`: new
+    writes in a log, other data on a primary. Required."""
     device: str
     """The device. Default: the only one. Placements: single."""
     devices: list[str]
@@ -180,8 +184,8 @@ class PlacementKeys(TypedDict, total=False):
     promotion: PlacementPromotionKeys
     demotion: PlacementDemotionKeys
     max_moves: int
-    """MCML: the most moves between the devices at a time. Unit: moves. Default: 16, or as many as have 4MiB.
-    Placements: tiering, caching, partitioned."""
+    """MCML: the most moves between the devices at a time. Unit: moves. Default: 16, or as many as have 4MiB if
+    that is more. Placements: tiering, caching, partitioned."""
     replacement: Literal["wsclock", "lru", "two_queue", "s3fifo", "arc", "sieve", "lirs", "w_tiny_lfu", "lrfu", "clock_pro", "fifo", "clock", "slru", "lfu", "lfu_da", "gdsf", "hyperbolic", "random"]
     """The policy that chooses which extents leave the fast device. Default: "wsclock". Placements: tiering,
     caching, partitioned."""
@@ -189,9 +193,10 @@ class PlacementKeys(TypedDict, total=False):
     """An update of the map is durable after this time at the latest, and sooner if a flush waits for it.
     Default: "5s". Placements: tiering, caching, partitioned."""
     journal: Literal["named", "mirrored"]
-    """Where commits are written. `named`: to the fast device, and to the slow one only if an extent of a further
-    region becomes newer on the fast one (tiering: as `mirrored`). `mirrored`: to both devices. Default:
-    "named". Placements: tiering, caching, partitioned."""
+    """Where commits are written. `mirrored`: to both devices. `named`: to the fast device, and to both if the
+    commit adds a region to the write-intent set, which names the regions that may be newer on the fast
+    device. In `tiering`, `named` is the same as `mirrored`. Default: "named". Placements: tiering, caching,
+    partitioned."""
     write: Literal["back", "through", "around"]
     """Where writes go: to the cache and later to the slow device (`back`), to both (`through`), or past the
     cache (`around`). Default: "back". Placements: caching."""
@@ -199,13 +204,13 @@ class PlacementKeys(TypedDict, total=False):
     warm: PlacementWarmKeys
     writeback: PlacementWritebackKeys
     write_unit: int | str
-    """The unit in which the slow device, or the primary, maps its data, if that is large (QLC flash). Write-back
-    then writes whole units, and reads what the fast device lacks of them once. A power of two from 8KiB to
-    1MiB that divides the extent; `never` for none. `auto`: the profile's `mapping_unit`; of a drive in
-    service, what the kernel says of flash. Default: "auto". Placements: caching, logging."""
+    """The mapping unit of the slow device, or of the primary, if this unit is large (QLC flash). Write-back then
+    writes whole units, and reads the blocks of them that the fast device lacks. A power of two from 8KiB to
+    1MiB that divides the extent; `never`: no unit. `auto`: in simulations the profile's `mapping_unit`, in
+    service the unit that the kernel reports for flash. Default: "auto". Placements: caching, logging."""
     primary: str | list[str]
-    """The device that holds the data. A list names several that share the log: each is served as a volume of its
-    own. Required. Placements: logging."""
+    """The device with the other data. A list names several primaries that share the log; each is served as a
+    separate volume. Required. Placements: logging."""
     log: str
     """The device that holds the log. Required. Placements: logging."""
     block: int | str
@@ -214,18 +219,17 @@ class PlacementKeys(TypedDict, total=False):
     """Which writes go to the log: all (`full`), or those of blocks that are overwritten often (`selective`;
     Griffin, section 4.2). Default: "full". Placements: logging."""
     overwrite_ratio: float
-    """The share of a block's writes that have to be overwrites (with `caching = "selective"`). Unit: share.
-    Default: 0.5. Placements: logging."""
+    """With `caching = "selective"`: the least share of a block's writes that have to be overwrites before its
+    writes go to the log. Unit: share. Default: 0.5. Placements: logging."""
     gather: PlacementGatherKeys
     bypass_behind: str
-    """Writes go to the primary, past the log, while the log is behind by more than this and the primary answers
-    sooner. It is behind by the age of its oldest append under way (Griffin, section 7). Default: "100ms".
-    Placements: logging."""
+    """Writes bypass the log while its oldest append in flight is older than this and the primary answers sooner
+    (Griffin, section 7). Default: "100ms". Placements: logging."""
     checkpoint_interval: str
-    """The interval at which an index of new appends is written to the log, which shortens its opening after a
-    crash. Default: "30s". Placements: logging."""
+    """The interval at which an index of new appends is written to the log. The index shortens the opening after
+    a crash. Default: "30s". Placements: logging."""
     migration_memory: int | str
-    """How many bytes of the log a migration reads, sorts by address and writes together. Default: "64MiB".
+    """The bytes of the log that a migration reads, sorts by address and writes together. Default: "64MiB".
     Placements: logging."""
 
 
@@ -233,15 +237,16 @@ class TriggersKeys(TypedDict, total=False):
     """``[triggers]`` of a design."""
 
     timeout: str
-    """The log is migrated to the primary when this time has passed since the last migration. A design with a
-    table `[triggers]` has the triggers in that table, and `log_used` (Griffin, section 5.2). Default: never;
-    without the table: 900s. Placements: logging."""
+    """The log is migrated to the primary when this time has passed since the last migration. If the design has a
+    table `[triggers]`, only the triggers of that table and `log_used` hold (Griffin, section 5.2). Default:
+    never; without the table: 900s. Placements: logging."""
     read_share: float
-    """The log is migrated when a larger share of the reads since the last migration needed it. The number of
-    reads counts as at least `1 / read_share`. Unit: share. Default: never; without the table: 0.05.
+    """The log is migrated when more than this share of the reads since the last migration needed the log. Fewer
+    reads than `1 / read_share` count as that many. Unit: share. Default: never; without the table: 0.05.
     Placements: logging."""
     size: int | str
-    """The log is migrated when this many bytes in it are the newest copy. Default: never. Placements: logging."""
+    """The log is migrated when it has this many bytes that the primary lacks. Default: never. Placements:
+    logging."""
     log_used: float
     """The log is migrated when this share of it is written. Unit: share. Default: 0.9. Placements: logging."""
 
@@ -250,8 +255,9 @@ class AdmissionAdaptiveObjectiveKeys(TypedDict, total=False):
     """``[admission.adaptive.objective]`` of a design."""
 
     latency: float
-    """The weight of the mean response time in the objective: the product of response time, wear and energy of an
-    access, each to the power of its weight. Unit: weight. Default: 1. Placements: caching."""
+    """The weight of the mean response time in the objective. The objective is the product of response time, wear
+    and energy of an access, each raised to the power of its weight. Unit: weight. Default: 1. Placements:
+    caching."""
     wear: float
     """The weight of the wear, the reciprocal of the lifetime. Unit: weight. Default: 1. Placements: caching."""
     energy: float
@@ -266,8 +272,8 @@ class AdmissionAdaptiveKeys(TypedDict, total=False):
     """The share of the extents that is sampled, above 0 and up to 0.5. The table `[admission.adaptive]` makes
     the threshold adaptive ("Mixed SSD arrays", section V). Unit: share. Default: 0.01. Placements: caching."""
     caches: int
-    """The number of sampled caches among which these extents are divided, each with a threshold of its own: 2 to
-    64. Unit: caches. Default: 10. Placements: caching."""
+    """The number of sampled caches, from 2 to 64. The sampled extents are divided among them, and each tries its
+    own threshold. Unit: caches. Default: 10. Placements: caching."""
     smoothing: float
     """The weight of the past in the bytes that the sampled caches write (α of equations 12 and 14): from 0 to
     less than 1. Unit: share. Default: 0.8 for rates up to 0.01, above 0.9. Placements: caching."""
@@ -275,8 +281,8 @@ class AdmissionAdaptiveKeys(TypedDict, total=False):
     """The number of sampled accesses after which the threshold is set. Unit: accesses. Default: 1000.
     Placements: caching."""
     target_latency: str
-    """A sampled cache whose mean response time is above this is not considered; if none is left, everything is
-    admitted. Default: none. Placements: caching."""
+    """The highest mean response time of a sampled cache. Thresholds above it are dropped; if none is left,
+    everything is admitted. Default: none. Placements: caching."""
     objective: AdmissionAdaptiveObjectiveKeys
 
 
@@ -284,13 +290,13 @@ class AdmissionKeys(TypedDict, total=False):
     """``[admission]`` of a design."""
 
     by: Literal["all", "size", "hotness", "hottest_share", "probability", "flashiness"]
-    """The rule by which misses are admitted to the cache. Without the table `[admission]` all are. Required.
-    Placements: caching."""
+    """The rule by which misses are admitted to the cache. Without the table `[admission]` all misses are
+    admitted. Required. Placements: caching."""
     threshold: float | str
     """The fixed threshold of the rule. `size`: the largest request that is admitted. `hotness`: the references
-    that an extent has to exceed. `hottest_share`: the share of the extents with the most references.
-    `probability`: the share of the misses that is admitted. Default: the rule's own, if it has one.
-    Placements: caching."""
+    that an extent has to exceed. `hottest_share`: the share of the extents, those with the most references,
+    that is admitted. `probability`: the share of the misses that is admitted. Default: the rule's own, if it
+    has one. Placements: caching."""
     write_hits: Literal["cache", "bypass"]
     """Whether the rule judges misses only (`cache`), or also writes to cached extents, which then may bypass
     their copies (`bypass`). Default: bypass by probability, otherwise cache. Placements: caching."""
@@ -301,36 +307,37 @@ class PartitionKeys(TypedDict, total=False):
     """``[partition]`` of a design."""
 
     window: int
-    """The number of requests from which the fast device's response time is predicted (`predict = "linear"`).
-    Unit: requests. Default: 32. Placements: partitioned."""
+    """The number of latest requests from which the linear model predicts the fast device's response time
+    (`predict = "linear"`). Unit: requests. Default: 32. Placements: partitioned."""
     training: int
-    """The number of host writes during which the linear model learns; with 0 it keeps learning, and forgets.
-    Unit: requests. Default: 0. Placements: partitioned."""
+    """The number of host writes during which the linear model learns. With 0 it learns all the time, and old
+    requests lose weight. Unit: requests. Default: 0. Placements: partitioned."""
     predict: Literal["linear", "last_value", "off"]
     """How the fast device's response time is predicted (MixedStore, section 5.1). `linear`: by a linear model.
     `last_value`: by the last response time. `off`: not at all, and every write goes to the fast device.
     Default: "linear". Placements: partitioned."""
     regulate: float
-    """The share of the writes for the fast device that are sent to the slow one instead, so that it wears less
+    """The share of the writes for the fast device that go to the slow one, so that the fast device wears less
     (MixedStore, section 5.4). Unit: share. Default: 0. Placements: partitioned."""
     lifetime_years: float
-    """How long the fast device has to last: as many writes as necessary go to the slow device. With `regulate`
-    only this share of them goes there, while the host writes more than the budget allows. Unit: years.
-    Default: no bound. Placements: partitioned."""
+    """The lifetime that the fast device must reach. It gives a budget of writes, and writes beyond the budget go
+    to the slow device. With `regulate`, only that share of the writes goes there, and only while the host
+    writes more than the budget. Unit: years. Default: no bound. Placements: partitioned."""
     write_amplification: float
-    """The write amplification of the fast device while no report says how much it programs. Unit: factor.
-    Default: 1. Placements: partitioned."""
+    """The write amplification of the fast device, for as long as the device does not report the bytes that it
+    programs. Unit: factor. Default: 1. Placements: partitioned."""
     idle_after: str
-    """The host counts as idle after this long without a request. Default: "20ms". Placements: partitioned."""
+    """The time without a request after which the host counts as idle. Default: "20ms". Placements: partitioned."""
     bust_after: str
-    """Fragmentation busting (MixedStore, section 5.3): when the host is idle, extents that were not used for
-    this long move to the slow device, and their slots are discarded. Default: "60s". Placements: partitioned."""
+    """Fragmentation busting (MixedStore, section 5.3): when the host is idle, the drive moves extents that were
+    unused for this time to the slow device, and discards their slots. Default: "60s". Placements:
+    partitioned."""
     bust_free: float
     """Fragmentation busting stops when this share of the fast device is empty. Unit: share. Default: 0.2.
     Placements: partitioned."""
     promote_reads: int
-    """Extents that were read this often by small requests are copied to the fast device when the host is idle;
-    0: none. Unit: reads. Default: 4. Placements: partitioned."""
+    """The number of reads by small requests after which an idle host lets the drive copy an extent to the fast
+    device. With 0 no extent is copied. Unit: reads. Default: 4. Placements: partitioned."""
     small: int | str
     """The size of the largest small request. Default: "64KiB". Placements: partitioned."""
 
@@ -343,11 +350,11 @@ class ClimbCapsKeys(TypedDict, total=False):
     p99: str
     """The highest 99th percentile of response times in any span. Default: none. Placements: tiering, caching."""
     fast_writes_per_day: int | str
-    """The most that may be written to the fast device in a day, on a long average. Default: none. Placements:
-    tiering, caching."""
+    """The most bytes written to the fast device in a day, on a long average. Default: none. Placements: tiering,
+    caching."""
     lifetime_years: float
-    """How long the fast device has to last, on a long average; instead of `fast_writes_per_day`. Unit: years.
-    Default: none. Placements: tiering, caching."""
+    """The lifetime that the fast device must reach, on a long average; an alternative to `fast_writes_per_day`.
+    Unit: years. Default: none. Placements: tiering, caching."""
     power: str
     """The most power of all devices together, on a long average. Simulations only: a drive in service cannot
     measure it. Default: none. Placements: tiering, caching."""
@@ -357,15 +364,15 @@ class ClimbKeys(TypedDict, total=False):
     """``[climb]`` of a design."""
 
     every: str
-    """How long a step is tried, and how long the drive is observed before and after without it. The table
-    `[climb]` turns hill climbing on: the drive changes its own settings, one step at a time, and keeps a step
-    if it does better. Default: "30s". Placements: tiering, caching."""
+    """The length of a span: a trial of a changed setting, or an observation of the old setting before or after
+    it. The table `[climb]` turns hill climbing on: the drive changes its own settings, one step at a time,
+    and keeps a step that improves the score. Default: "30s". Placements: tiering, caching."""
     requests: int
     """A span with fewer requests than this continues until it has as many. Unit: requests. Default: 1000.
     Placements: tiering, caching."""
     latency: float
-    """The weight of the mean response time in the score, a product of powers. Unit: weight. Default: 1.
-    Placements: tiering, caching."""
+    """The weight of the mean response time in the score. The score is the product of response time and bytes
+    written, each raised to the power of its weight. Unit: weight. Default: 1. Placements: tiering, caching."""
     wear: float
     """The weight of the bytes written to the fast device. Unit: weight. Default: 0. Placements: tiering,
     caching."""
@@ -376,7 +383,7 @@ class FailureKeys(TypedDict, total=False):
     """``[failure]`` of a design."""
 
     patience: str
-    """How long a device that fails may take to come back before a drive in service gives it up; clients wait
+    """The longest time for which a server waits for a failing device before it gives the device up; clients wait
     meanwhile. Default: "120s"."""
 
 
@@ -384,8 +391,8 @@ class DurabilityKeys(TypedDict, total=False):
     """``[durability]`` of a design."""
 
     process_death: Literal["shared-memory", "off"]
-    """Where a drive in service keeps what must survive its process: in memory that outlives it, or nowhere.
-    Default: "shared-memory"."""
+    """Where a server keeps acknowledged writes that must survive a kill of its process: in memory that outlives
+    the process, or nowhere. Default: "shared-memory"."""
     directory: str
     """The directory for this memory, on a file system in memory, of mode 0700 and owned by the user who serves.
     It is used if neither systemd nor the supervisor keeps the memory. Default: one of the user's own, such as
@@ -396,38 +403,39 @@ class PageCacheKeys(TypedDict, total=False):
     """``[page_cache]`` of a design."""
 
     size: int | str
-    """The memory of the host in which it keeps pages of the volume and holds writes back, as Linux does for
-    files that are not opened with O_DIRECT. The table `[page_cache]` turns it on: the trace then has the
-    requests of programs, and the drive gets misses and write-backs. Simulations only; a drive in service has
-    the cache of its host. Default: no page cache: the trace is what the drive gets."""
+    """The size of the host's page cache, which keeps pages of the volume and delays writes, as Linux does for
+    files without O_DIRECT. The table `[page_cache]` turns it on: the trace then has the requests of programs,
+    and the drive gets the misses and write-backs of the page cache. Simulations only; a served volume has the
+    page cache of its host. Default: no page cache: the drive gets the requests of the trace."""
     dirty_expire: str
     """The age at which a dirty page is written back (Linux: `vm.dirty_expire_centisecs`). Default: "30s"."""
     writeback_interval: str
-    """How often the host looks for such pages (Linux: `vm.dirty_writeback_centisecs`). Default: "5s"."""
+    """The interval at which the host looks for pages of this age (Linux: `vm.dirty_writeback_centisecs`).
+    Default: "5s"."""
     dirty_background: float
-    """The share of the cache that may be dirty before the host begins to write back whatever the age (Linux:
+    """The dirty share of the page cache at which the host begins to write back pages of any age (Linux:
     `vm.dirty_background_ratio`). Unit: share. Default: 0.1."""
     dirty_limit: float
-    """The share of the cache that may be dirty or being written before writes wait (Linux: `vm.dirty_ratio`).
-    Unit: share. Default: 0.2."""
+    """The share of the page cache, dirty or being written, at which writes wait (Linux: `vm.dirty_ratio`). Unit:
+    share. Default: 0.2."""
     mb_per_s: float
-    """The rate at which the host copies between the cache and its programs, all of them together. Unit: MB/s.
-    Default: 4000."""
+    """The rate at which the host copies between the page cache and all programs together. Unit: MB/s. Default:
+    4000."""
     latency: str
-    """The time of a request besides copying: the system call, and finding its pages. Default: "2us"."""
+    """The time of a request without the copy: the system call, and the search for its pages. Default: "2us"."""
 
 
 class LoadKeys(TypedDict, total=False):
     """``[load]`` of a design."""
 
     share: float
-    """The share of the data in use that traces touch: the design is simulated smaller by as much. A drive in
-    service ignores it. Unit: share. Default: 1."""
+    """The share of the active data that the traces touch. A simulation shrinks the design to this share. A
+    served volume ignores it. Unit: share. Default: 1."""
     span: int | str
-    """The address space of these traces, to which the volume may shrink. A drive in service ignores it. Default:
-    the share of the volume."""
+    """The address space of these traces: the simulated volume is not smaller than this. A served volume ignores
+    it. Default: the share of the volume."""
     duty: float
-    """The share of the time in which the load goes on: devices wear so much more slowly. A drive in service
+    """The share of the time in which the load goes on. Devices wear only during this share. A served volume
     ignores it. Unit: share. Default: 1."""
 
 

@@ -17,14 +17,14 @@ use crate::{
 };
 
 keys! {
-    /// The rule by which misses are admitted to the cache. Without the table `[admission]` all are.
+    /// The rule by which misses are admitted to the cache. Without the table `[admission]` all misses are admitted.
     BY: String = "admission.by" {
         default: Required, words: || names(&AdmitBy::ALL), placements: CACHING, live: true,
         example: "'hottest_share'",
     }
-    /// The fixed threshold of the rule. `size`: the largest request that is admitted. `hotness`: the references that an extent has
-    /// to exceed. `hottest_share`: the share of the extents with the most references. `probability`: the share of the misses that
-    /// is admitted.
+    /// The fixed threshold of the rule. `size`: the largest request that is admitted. `hotness`: the references that an extent
+    /// has to exceed. `hottest_share`: the share of the extents, those with the most references, that is admitted.
+    /// `probability`: the share of the misses that is admitted.
     THRESHOLD: Plain = "admission.threshold" {
         default: Else("the rule's own, if it has one"), placements: CACHING, live: true, example: "0.5",
         needs: &["admission.by='hottest_share'"],
@@ -41,7 +41,8 @@ keys! {
         default: Value("0.01"), unit: "share", placements: CACHING, live: true, example: "0.05",
         needs: &["admission.by='probability'", "admission.adaptive.caches=10", "admission.adaptive.smoothing=0.8"],
     }
-    /// The number of sampled caches among which these extents are divided, each with a threshold of its own: 2 to 64.
+    /// The number of sampled caches, from 2 to 64. The sampled extents are divided among them, and each tries its own
+    /// threshold.
     CACHES: u32 = "admission.adaptive.caches" {
         default: Value("10"), unit: "caches", placements: CACHING, live: true, example: "5",
         needs: &["admission.by='probability'", "admission.adaptive.rate=0.01"],
@@ -56,13 +57,14 @@ keys! {
         default: Value("1000"), unit: "accesses", placements: CACHING, live: true, example: "2000",
         needs: &["admission.by='probability'", "admission.adaptive.rate=0.01"],
     }
-    /// A sampled cache whose mean response time is above this is not considered; if none is left, everything is admitted.
+    /// The highest mean response time of a sampled cache. Thresholds above it are dropped; if none is left, everything is
+    /// admitted.
     TARGET_LATENCY: Nanos = "admission.adaptive.target_latency" {
         default: Else("none"), placements: CACHING, live: true, example: "'400us'",
         needs: &["admission.by='probability'", "admission.adaptive.rate=0.01"],
     }
-    /// The weight of the mean response time in the objective: the product of response time, wear and energy of an access, each to
-    /// the power of its weight.
+    /// The weight of the mean response time in the objective. The objective is the product of response time, wear and energy of
+    /// an access, each raised to the power of its weight.
     OBJECTIVE_LATENCY: f64 = "admission.adaptive.objective.latency" {
         default: Value("1"), unit: "weight", placements: CACHING, live: true, example: "0.5",
         needs: &["admission.by='probability'", "admission.adaptive.rate=0.01"],

@@ -22,11 +22,12 @@ use super::{
 use crate::{DesignError, document::Keys};
 
 keys! {
-    /// The share of the data in use that traces touch: the design is simulated smaller by as much. A drive in service ignores it.
+    /// The share of the active data that the traces touch. A simulation shrinks the design to this share. A served volume
+    /// ignores it.
     SHARE: f64 = "load.share" { default: Value("1"), unit: "share", example: "0.5" }
-    /// The address space of these traces, to which the volume may shrink. A drive in service ignores it.
+    /// The address space of these traces: the simulated volume is not smaller than this. A served volume ignores it.
     SPAN: Bytes = "load.span" { default: Else("the share of the volume"), example: "'64MiB'" }
-    /// The share of the time in which the load goes on: devices wear so much more slowly. A drive in service ignores it.
+    /// The share of the time in which the load goes on. Devices wear only during this share. A served volume ignores it.
     DUTY: f64 = "load.duty" { default: Value("1"), unit: "share", example: "0.33" }
 }
 

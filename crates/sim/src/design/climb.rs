@@ -20,8 +20,9 @@ use crate::{
 const DAYS_PER_YEAR: f64 = SECONDS_PER_YEAR / 86_400.0;
 
 keys! {
-    /// How long a step is tried, and how long the drive is observed before and after without it. The table `[climb]` turns hill climbing on: the drive changes its own settings, one step at a
-    /// time, and keeps a step if it does better.
+    /// The length of a span: a trial of a changed setting, or an observation of the old setting before or after it. The table
+    /// `[climb]` turns hill climbing on: the drive changes its own settings, one step at a time, and keeps a step that improves
+    /// the score.
     EVERY: Nanos = "climb.every" {
         default: Value("'30s'"), placements: PROMOTING, live: true, example: "'10s'", needs: &["climb.requests=1000"],
     }
@@ -29,7 +30,8 @@ keys! {
     REQUESTS: u32 = "climb.requests" {
         default: Value("1000"), unit: "requests", placements: PROMOTING, live: true, example: "500", needs: &["climb.every='30s'"],
     }
-    /// The weight of the mean response time in the score, a product of powers.
+    /// The weight of the mean response time in the score. The score is the product of response time and bytes written, each
+    /// raised to the power of its weight.
     LATENCY: f64 = "climb.latency" {
         default: Value("1"), unit: "weight", placements: PROMOTING, live: true, example: "0.5", needs: &["climb.every='30s'"],
     }
@@ -41,11 +43,11 @@ keys! {
     MEAN: Nanos = "climb.caps.mean" { default: Else("none"), placements: PROMOTING, live: true, example: "'5ms'" }
     /// The highest 99th percentile of response times in any span.
     P99: Nanos = "climb.caps.p99" { default: Else("none"), placements: PROMOTING, live: true, example: "'50ms'" }
-    /// The most that may be written to the fast device in a day, on a long average.
+    /// The most bytes written to the fast device in a day, on a long average.
     FAST_WRITES_PER_DAY: Bytes = "climb.caps.fast_writes_per_day" {
         default: Else("none"), placements: PROMOTING, live: true, example: "'100GiB'",
     }
-    /// How long the fast device has to last, on a long average; instead of `fast_writes_per_day`.
+    /// The lifetime that the fast device must reach, on a long average; an alternative to `fast_writes_per_day`.
     LIFETIME_YEARS: f64 = "climb.caps.lifetime_years" {
         default: Else("none"), unit: "years", placements: PROMOTING, live: true, example: "5",
     }

@@ -33,17 +33,18 @@ const LONGEST_NAME: usize = 64;
 const STRIPE: Bytes = Bytes::kib(64);
 
 keys! {
-    /// A shipped profile (`peryton profiles`), or the path of one. Simulations need it; a drive in service does not.
+    /// A shipped profile (`peryton profiles`), or the path of one. Simulations need a profile; a served volume does not.
     PROFILE: String = "devices.NAME.profile" { default: Else("none, but simulations need one") }
-    /// A drive in the place of a device: the file of its design, relative to this one, or the tables of it. Its volume is the device, and it takes no
-    /// `profile`. A drive in service has the inner volume at `path`, such as `/dev/ublkb0`, and does not read this.
+    /// A drive of Peryton in place of a device: the path of the inner design, relative to this file, or the tables of the inner
+    /// design. The volume of the inner drive is the device, so the device has no `profile`. A served volume has the inner
+    /// volume at `path`, such as `/dev/ublkb0`, and ignores this key.
     DESIGN: NestedDesign = "devices.NAME.design" { default: Else("none: the device is one of `profile`") }
-    /// Single values of the profile's model, in place of its own: the parameters of device models.
+    /// Values that replace single parameters of the profile's device model (`peryton keys devices.NAME.model` lists them).
     MODEL: toml::Table = "devices.NAME.model" { default: Else("the profile's values"), example: "{ rpm = 5400 }" }
-    /// How many such devices there are, striped unless `redundancy` says otherwise.
+    /// The number of such devices. They are striped unless `redundancy` has another value.
     COUNT: u32 = "devices.NAME.count" { default: Value("1"), unit: "devices", example: "2" }
-    /// The capacity of each, if it is smaller than the profile's device: its price, its rated writes and its cycles are in proportion, its speed
-    /// and power are the profile's.
+    /// The capacity of each device, if it is less than the profile's. Price and rated writes are then in proportion to the
+    /// capacity; speed and power are those of the profile.
     CAPACITY: Bytes = "devices.NAME.capacity" { default: Else("the profile's"), example: "'512MiB'" }
     /// The bytes on one member of an array before the next member follows.
     STRIPE_SIZE: Bytes = "devices.NAME.stripe" { default: Value("'64KiB'"), example: "'128KiB'", needs: &["devices.NAME.count=2"] }
@@ -54,16 +55,16 @@ keys! {
     }
     /// Spare devices, which are bought but not attached.
     SPARES: u32 = "devices.NAME.spares" { default: Value("0"), unit: "devices", example: "1" }
-    /// How much of the device, or of the array, the volume uses. Without it a simulation uses the profile's capacity, and
-    /// `create` the whole file or block device at `path`; a volume keeps its sizes until `resize` changes them.
+    /// How much of the device, or of the array, the volume uses. Without this key, a simulation uses the profile's capacity,
+    /// and `create` the whole file or block device at `path`. A volume keeps its sizes until `resize` changes them.
     SIZE: Bytes = "devices.NAME.size" { default: Else("all of it, or what volume.size leaves for it"), example: "'2GiB'" }
-    /// The block device or file, relative to the design file. Needed by a drive in service, ignored by simulations.
+    /// The block device or file, relative to the design file. A served volume needs it; simulations ignore it.
     PATH: String = "devices.NAME.path" { default: Else("none"), example: "'my.img'" }
-    /// The price of each.
+    /// The price of each such device.
     PRICE_USD: f64 = "devices.NAME.price_usd" { default: Else("the profile's, in proportion to capacity"), unit: "US dollars", example: "12.5" }
-    /// How many of them are there already and cost nothing.
+    /// The number of these devices that you own already: they cost nothing.
     OWNED: u32 = "devices.NAME.owned" { default: Value("0"), unit: "devices", example: "1" }
-    /// How long the device is idle before it is put into standby. A drive in service waits for a second at the least.
+    /// The idle time after which the device is put into standby. A server waits at least one second.
     SPIN_DOWN_AFTER: OrNever = "power.NAME.spin_down_after" { default: Value("'never'"), live: true, example: "'15s'" }
     /// How many reads wear flash as much as one write (GreenDM, section 2.5); `never`: reads do not wear.
     READ_EFFECT: ReadEffect = "endurance.read_effect" { default: Value("'never'"), unit: "reads", live: true, example: "50" }

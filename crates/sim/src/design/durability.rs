@@ -14,7 +14,8 @@ use super::{
 use crate::{DesignError, document::Keys};
 
 keys! {
-    /// Where a drive in service keeps what must survive its process: in memory that outlives it, or nowhere.
+    /// Where a server keeps acknowledged writes that must survive a kill of its process: in memory that outlives the process,
+    /// or nowhere.
     PROCESS_DEATH: String = "durability.process_death" {
         default: Value("'shared-memory'"), words: || names(KEPT), example: "'off'",
     }

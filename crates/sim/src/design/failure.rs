@@ -7,7 +7,7 @@ use super::key::{KeyDefault::Value, keys};
 use crate::{DesignError, document::Keys};
 
 keys! {
-    /// How long a device that fails may take to come back before a drive in service gives it up; clients wait meanwhile.
+    /// The longest time for which a server waits for a failing device before it gives the device up; clients wait meanwhile.
     PATIENCE: Nanos = "failure.patience" { default: Value("'120s'"), live: true, example: "'30s'" }
 }
 

@@ -18,7 +18,7 @@ use crate::{
 };
 
 keys! {
-    /// The device that holds the data. A list names several that share the log: each is served as a volume of its own.
+    /// The device with the other data. A list names several primaries that share the log; each is served as a separate volume.
     PRIMARY: OneOrMore = "placement.primary" { default: Required, placements: LOGGING }
     /// The device that holds the log.
     LOG: String = "placement.log" { default: Required, placements: LOGGING }
@@ -28,35 +28,38 @@ keys! {
     CACHING_WRITES: String = "placement.caching" {
         default: Value("'full'"), words: || names(CACHING_WORDS), placements: LOGGING, live: true, example: "'selective'",
     }
-    /// The share of a block's writes that have to be overwrites (with `caching = "selective"`).
+    /// With `caching = "selective"`: the least share of a block's writes that have to be overwrites before its writes go to the
+    /// log.
     OVERWRITE_RATIO: f64 = "placement.overwrite_ratio" {
         default: Value("0.5"), unit: "share", placements: LOGGING, live: true, example: "0.7",
         needs: &["placement.caching='selective'"],
     }
-    /// Writes up to this size are gathered into appends of up to this size, at most 128KiB; larger ones are appended by themselves.
+    /// Writes of up to this size are gathered into appends of up to this size, at most 128KiB. A larger write is appended
+    /// alone.
     GATHER_BYTES: Bytes = "placement.gather.bytes" { default: Value("'128KiB'"), placements: LOGGING, live: true, example: "'64KiB'" }
-    /// How long the first write of an append waits for others; with 0 it waits only while other appends are in flight.
+    /// The time for which the first write of an append waits for further writes. With 0 it waits only while other appends are
+    /// in flight.
     GATHER_DELAY: Nanos = "placement.gather.delay" { default: Value("'0s'"), placements: LOGGING, live: true, example: "'1ms'" }
-    /// Writes go to the primary, past the log, while the log is behind by more than this and the primary answers sooner. It is behind by
-    /// the age of its oldest append under way (Griffin, section 7).
+    /// Writes bypass the log while its oldest append in flight is older than this and the primary answers sooner (Griffin,
+    /// section 7).
     BYPASS_BEHIND: OrNever = "placement.bypass_behind" { default: Value("'100ms'"), placements: LOGGING, live: true, example: "'never'" }
-    /// The interval at which an index of new appends is written to the log, which shortens its opening after a crash.
+    /// The interval at which an index of new appends is written to the log. The index shortens the opening after a crash.
     CHECKPOINT_INTERVAL: Nanos = "placement.checkpoint_interval" {
         default: Value("'30s'"), placements: LOGGING, live: true, example: "'60s'",
     }
-    /// How many bytes of the log a migration reads, sorts by address and writes together.
+    /// The bytes of the log that a migration reads, sorts by address and writes together.
     MIGRATION_MEMORY: Bytes = "placement.migration_memory" {
         default: Value("'64MiB'"), placements: LOGGING, live: true, example: "'32MiB'",
     }
-    /// The log is migrated to the primary when this time has passed since the last migration. A design with a table `[triggers]` has the
-    /// triggers in that table, and `log_used` (Griffin, section 5.2).
+    /// The log is migrated to the primary when this time has passed since the last migration. If the design has a table
+    /// `[triggers]`, only the triggers of that table and `log_used` hold (Griffin, section 5.2).
     TIMEOUT: Nanos = "triggers.timeout" { default: Else("never; without the table: 900s"), placements: LOGGING, live: true, example: "'60s'" }
-    /// The log is migrated when a larger share of the reads since the last migration needed it. The number of reads counts as at least
-    /// `1 / read_share`.
+    /// The log is migrated when more than this share of the reads since the last migration needed the log. Fewer reads than `1
+    /// / read_share` count as that many.
     READ_SHARE: f64 = "triggers.read_share" {
         default: Else("never; without the table: 0.05"), unit: "share", placements: LOGGING, live: true, example: "0.01",
     }
-    /// The log is migrated when this many bytes in it are the newest copy.
+    /// The log is migrated when it has this many bytes that the primary lacks.
     TRIGGER_SIZE: Bytes = "triggers.size" { default: Else("never"), placements: LOGGING, live: true, example: "'32MiB'" }
     /// The log is migrated when this share of it is written.
     LOG_USED: f64 = "triggers.log_used" {

@@ -17,28 +17,28 @@ const LEAST: Bytes = Bytes::mib(1);
 const MOST: Bytes = Bytes::gib(256);
 
 keys! {
-    /// The memory of the host in which it keeps pages of the volume and holds writes back, as Linux does for files that are not
-    /// opened with O_DIRECT. The table `[page_cache]` turns it on: the trace then has the requests of programs, and the drive
-    /// gets misses and write-backs. Simulations only; a drive in service has the cache of its host.
-    SIZE: Bytes = "page_cache.size" { default: Else("no page cache: the trace is what the drive gets"), example: "'64MiB'" }
+    /// The size of the host's page cache, which keeps pages of the volume and delays writes, as Linux does for files without
+    /// O_DIRECT. The table `[page_cache]` turns it on: the trace then has the requests of programs, and the drive gets the
+    /// misses and write-backs of the page cache. Simulations only; a served volume has the page cache of its host.
+    SIZE: Bytes = "page_cache.size" { default: Else("no page cache: the drive gets the requests of the trace"), example: "'64MiB'" }
     /// The age at which a dirty page is written back (Linux: `vm.dirty_expire_centisecs`).
     EXPIRE: Nanos = "page_cache.dirty_expire" { default: Value("'30s'"), example: "'5s'", needs: &["page_cache.size='64MiB'"] }
-    /// How often the host looks for such pages (Linux: `vm.dirty_writeback_centisecs`).
+    /// The interval at which the host looks for pages of this age (Linux: `vm.dirty_writeback_centisecs`).
     INTERVAL: Nanos = "page_cache.writeback_interval" {
         default: Value("'5s'"), example: "'1s'", needs: &["page_cache.size='64MiB'"],
     }
-    /// The share of the cache that may be dirty before the host begins to write back whatever the age (Linux:
+    /// The dirty share of the page cache at which the host begins to write back pages of any age (Linux:
     /// `vm.dirty_background_ratio`).
     BACKGROUND: f64 = "page_cache.dirty_background" {
         default: Value("0.1"), unit: "share", example: "0.05", needs: &["page_cache.size='64MiB'"],
     }
-    /// The share of the cache that may be dirty or being written before writes wait (Linux: `vm.dirty_ratio`).
+    /// The share of the page cache, dirty or being written, at which writes wait (Linux: `vm.dirty_ratio`).
     LIMIT: f64 = "page_cache.dirty_limit" { default: Value("0.2"), unit: "share", example: "0.4", needs: &["page_cache.size='64MiB'"] }
-    /// The rate at which the host copies between the cache and its programs, all of them together.
+    /// The rate at which the host copies between the page cache and all programs together.
     COPY_RATE: f64 = "page_cache.mb_per_s" {
         default: Value("4000"), unit: "MB/s", example: "2000", needs: &["page_cache.size='64MiB'"],
     }
-    /// The time of a request besides copying: the system call, and finding its pages.
+    /// The time of a request without the copy: the system call, and the search for its pages.
     LATENCY: Nanos = "page_cache.latency" { default: Value("'2us'"), example: "'5us'", needs: &["page_cache.size='64MiB'"] }
 }
 

@@ -15,9 +15,11 @@ use super::{
 use crate::{DesignError, document::Keys};
 
 keys! {
-    /// The number of requests from which the fast device's response time is predicted (`predict = "linear"`).
+    /// The number of latest requests from which the linear model predicts the fast device's response time (`predict =
+    /// "linear"`).
     WINDOW: u32 = "partition.window" { default: Value("32"), unit: "requests", placements: PARTITIONED, live: true, example: "16" }
-    /// The number of host writes during which the linear model learns; with 0 it keeps learning, and forgets.
+    /// The number of host writes during which the linear model learns. With 0 it learns all the time, and old requests lose
+    /// weight.
     TRAINING: u32 = "partition.training" { default: Value("0"), unit: "requests", placements: PARTITIONED, live: true, example: "1000" }
     /// How the fast device's response time is predicted (MixedStore, section 5.1). `linear`: by a linear model. `last_value`: by
     /// the last response time. `off`: not at all, and every write goes to the fast device.
@@ -25,25 +27,27 @@ keys! {
         default: Value("'linear'"), words: || names(&predictions(Predict::Off)), placements: PARTITIONED, live: true,
         example: "'last_value'",
     }
-    /// The share of the writes for the fast device that are sent to the slow one instead, so that it wears less (MixedStore, section 5.4).
+    /// The share of the writes for the fast device that go to the slow one, so that the fast device wears less (MixedStore,
+    /// section 5.4).
     REGULATE: f64 = "partition.regulate" { default: Else("0"), unit: "share", placements: PARTITIONED, live: true, example: "0.3" }
-    /// How long the fast device has to last: as many writes as necessary go to the slow device. With `regulate` only this share
-    /// of them goes there, while the host writes more than the budget allows.
+    /// The lifetime that the fast device must reach. It gives a budget of writes, and writes beyond the budget go to the slow
+    /// device. With `regulate`, only that share of the writes goes there, and only while the host writes more than the budget.
     LIFETIME_YEARS: f64 = "partition.lifetime_years" {
         default: Else("no bound"), unit: "years", placements: PARTITIONED, live: true, example: "5",
     }
-    /// The write amplification of the fast device while no report says how much it programs.
+    /// The write amplification of the fast device, for as long as the device does not report the bytes that it programs.
     WRITE_AMPLIFICATION: f64 = "partition.write_amplification" {
         default: Value("1"), unit: "factor", placements: PARTITIONED, live: true, example: "1.5", needs: &["partition.lifetime_years=5"],
     }
-    /// The host counts as idle after this long without a request.
+    /// The time without a request after which the host counts as idle.
     IDLE_AFTER: Nanos = "partition.idle_after" { default: Value("'20ms'"), placements: PARTITIONED, live: true, example: "'50ms'" }
-    /// Fragmentation busting (MixedStore, section 5.3): when the host is idle, extents that were not used for this long move to the slow
-    /// device, and their slots are discarded.
+    /// Fragmentation busting (MixedStore, section 5.3): when the host is idle, the drive moves extents that were unused for
+    /// this time to the slow device, and discards their slots.
     BUST_AFTER: OrNever = "partition.bust_after" { default: Value("'60s'"), placements: PARTITIONED, live: true, example: "'never'" }
     /// Fragmentation busting stops when this share of the fast device is empty.
     BUST_FREE: f64 = "partition.bust_free" { default: Value("0.2"), unit: "share", placements: PARTITIONED, live: true, example: "0.5" }
-    /// Extents that were read this often by small requests are copied to the fast device when the host is idle; 0: none.
+    /// The number of reads by small requests after which an idle host lets the drive copy an extent to the fast device. With 0
+    /// no extent is copied.
     PROMOTE_READS: u32 = "partition.promote_reads" {
         default: Value("4"), unit: "reads", placements: PARTITIONED, live: true, example: "8",
     }

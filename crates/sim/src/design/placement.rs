@@ -35,8 +35,10 @@ pub(super) const LOGGING: &[PlacementKind] = &[PlacementKind::Logging];
 const GATHERING: &[PlacementKind] = &[PlacementKind::Caching, PlacementKind::Logging];
 
 keys! {
-    /// How data is placed on the devices. `single`: on one. `linear`: on one after the other. `tiering`: each extent on one of two.
-    /// `caching`: copies on the fast one. `partitioned`: writes to the one that answers sooner. `logging`: a log before a primary.
+    /// The rule that decides on which device data lie. `single`: all on one device. `linear`: on one device after the other.
+    /// `tiering`: each extent on one of two devices. `caching`: all on the slow device, copies on the fast one. `partitioned`:
+    /// each write goes to the device that is predicted to answer sooner. `logging`: new writes in a log, other data on a
+    /// primary.
     MODE: String = "placement.mode" { default: Required, words: || PlacementKind::ALL.map(PlacementKind::name).to_vec() }
     /// The device.
     DEVICE: String = "placement.device" { default: Else("the only one"), placements: SINGLE, example: "'hdd'", inert: true }
@@ -50,16 +52,16 @@ keys! {
     SLOW: String = "placement.slow" { default: Required, placements: HYBRID }
     /// The unit that moves between the devices: a multiple of 4KiB, up to 1GiB.
     EXTENT: Bytes = "placement.extent" {
-        chosen_by: "mailstore with 8 in flight and write-back: 900 requests a second with 1 MiB, 6,180 with 64 KiB. Of 61,440 writes of 4 KiB to an empty cache all are cached up to 64 KiB, and none with 1 MiB (blocks of 64 KiB)",
+        chosen_by: "mailstore with 8 requests in flight and write-back: 900 requests a second with extents of 1 MiB, 6,180 with 64 KiB. An empty cache takes all of 61,440 writes of 4 KiB with extents up to 64 KiB, and none with 1 MiB (blocks of 64 KiB)",
         default: Else("the smallest of 16KiB to 64KiB (tiering: to 128KiB; partitioned: 4KiB to 128KiB) with which the map takes at most 1GiB of memory, or the largest"),
         placements: HYBRID, example: "'256KiB'",
     }
-    /// PT: an extent is promoted when its misses within the window exceed this. 0 promotes it at the first miss.
+    /// PT: an extent is promoted when it has more misses than this within the window. With 0 it is promoted at the first miss.
     PROMOTION_THRESHOLD: u32 = "placement.promotion.threshold" {
         chosen_by: "GreenDM, section 3.2: the best of 0 to 64 for web search",
-        default: Else("4; caching without this key: 0 while more than demotion.high slots are free, and for writes of whole blocks by a host that flushes after at most 8 writes"), unit: "misses", placements: PROMOTING, live: true, example: "1",
+        default: Else("4; in caching 0 while more than demotion.high slots are free, and 0 for writes of whole blocks if the host flushes after at most 8 writes"), unit: "misses", placements: PROMOTING, live: true, example: "1",
     }
-    /// TW: the misses of an extent are counted from the beginning after a gap longer than this.
+    /// TW: after a gap longer than this, the misses of an extent count from zero.
     PROMOTION_WINDOW: Nanos = "placement.promotion.window" {
         chosen_by: "GreenDM, section 3.2",
         default: Value("'60s'"), placements: PROMOTING, live: true, example: "'10s'",
@@ -67,19 +69,19 @@ keys! {
     /// LT: extents begin to leave the fast device when fewer slots than this are free.
     DEMOTION_LOW: u32 = "placement.demotion.low" {
         chosen_by: "GreenDM, section 3.2, in bytes for small extents",
-        default: Else("64, or as many as have 4MiB; on a small device half of high"), unit: "extents", placements: HYBRID, live: true,
+        default: Else("64, or as many as have 4MiB if that is more; on a small device half of demotion.high"), unit: "extents", placements: HYBRID, live: true,
         example: "8",
     }
     /// HT: extents leave until this many slots are free.
     DEMOTION_HIGH: u32 = "placement.demotion.high" {
         chosen_by: "GreenDM, section 3.2, in bytes for small extents",
-        default: Else("128, or as many as have 8MiB; on a small device at most an eighth"), unit: "extents", placements: HYBRID, live: true,
+        default: Else("128, or as many as have 8MiB if that is more; on a small device at most an eighth of its slots"), unit: "extents", placements: HYBRID, live: true,
         example: "16", needs: &["placement.demotion.low=8"],
     }
     /// MCML: the most moves between the devices at a time.
     MAX_MOVES: u32 = "placement.max_moves" {
         chosen_by: "GreenDM, section 3.2, in bytes for small extents",
-        default: Else("16, or as many as have 4MiB"), unit: "moves", placements: HYBRID, live: true, example: "8",
+        default: Else("16, or as many as have 4MiB if that is more"), unit: "moves", placements: HYBRID, live: true, example: "8",
     }
     /// The policy that chooses which extents leave the fast device.
     REPLACEMENT: String = "placement.replacement" {
@@ -88,8 +90,9 @@ keys! {
     }
     /// An update of the map is durable after this time at the latest, and sooner if a flush waits for it.
     COMMIT_INTERVAL: Nanos = "placement.commit_interval" { default: Value("'5s'"), placements: HYBRID, live: true, example: "'1s'" }
-    /// Where commits are written. `named`: to the fast device, and to the slow one only if an extent of a further region becomes newer on
-    /// the fast one (tiering: as `mirrored`). `mirrored`: to both devices.
+    /// Where commits are written. `mirrored`: to both devices. `named`: to the fast device, and to both if the commit adds a
+    /// region to the write-intent set, which names the regions that may be newer on the fast device. In `tiering`, `named` is
+    /// the same as `mirrored`.
     JOURNAL: String = "placement.journal" {
         chosen_by: "random 4 KiB writes, each with a flush, to an empty cache: 0.56 ms with `named`, 8.4 ms with `mirrored`, 5.6 ms the disk alone",
         default: Value("'named'"), words: || names(JOURNALS), placements: HYBRID, live: true, example: "'mirrored'",
@@ -98,22 +101,22 @@ keys! {
     WRITE: String = "placement.write" {
         default: Value("'back'"), words: || names(WRITES), placements: CACHING, live: true, example: "'through'",
     }
-    /// A sequential stream stops bringing data to the fast device after this many bytes.
+    /// After this many bytes of a sequential stream, its misses bring no data to the fast device.
     BYPASS_SEQUENTIAL: SizeOrNever = "placement.bypass.sequential" {
-        chosen_by: "bcache's sequential_cutoff. On eight traces (docs/findings/tuning.md) 1 MiB takes 1.04 times as long on average. Never and 16 MiB take 0.96 and 0.95 times, and at worst 1.38 and 1.28 times (CloudPhysics at its own pace)",
+        chosen_by: "bcache's sequential_cutoff. On eight traces (docs/findings/tuning.md) 1 MiB takes 1.04 times as long as 4 MiB on average. `never` takes 0.96 times as long on average and 1.38 times at worst, 16 MiB 0.95 and 1.28 times (both worst cases: CloudPhysics at its own pace)",
         default: Value("'4MiB'"), placements: PROMOTING, live: true, example: "'never'",
     }
-    /// Whether misses bring nothing to the fast device while it is slower than the slow one.
+    /// Whether misses bring no data to the fast device while it is slower than the slow one.
     BYPASS_CONGESTED: bool = "placement.bypass.congested" { default: Value("true"), placements: PROMOTING, live: true, example: "false" }
-    /// How often a drive in service saves what its policies have learnt, so that it is warm after a restart. It takes such a
-    /// snapshot when it is stopped as well. `never`: it takes none, and begins cold. A simulation takes none.
+    /// The time between two snapshots of the policies' state, which make the cache warm after a restart. The server takes
+    /// another snapshot when it stops. `never`: no snapshots, so every start is cold. Simulations take none.
     WARM_INTERVAL: OrNever = "placement.warm.interval" {
         default: Value("'300s'"), placements: HYBRID, live: true, example: "'60s'",
     }
-    /// How long an extent is dirty before it may be written back because the slow device is idle.
+    /// The age from which a dirty extent is written back to an idle slow device.
     WRITEBACK_DELAY: Nanos = "placement.writeback.delay" {
         chosen_by: "eight traces (docs/findings/against-kernel-caches.md): write-back 1.06 (pgbench) to 1.31 (devbox) times faster than with 5 s", default: Value("'30s'"), placements: CACHING, live: true, example: "'5s'" }
-    /// The share of the cache that may be dirty. A write beyond it goes to the slow device as well, or there alone.
+    /// The share of the cache that may be dirty. At this share, a write goes to both devices, or to the slow device alone.
     DIRTY_TARGET: f64 = "placement.writeback.dirty_target" {
         default: Value("0.4"), unit: "share", placements: CACHING, live: true, example: "0.2",
     }
@@ -123,9 +126,10 @@ keys! {
     WRITEBACK_IDLE_AFTER: Nanos = "placement.writeback.idle_after" {
         default: Else("a second, or `delay` if that is shorter"), placements: CACHING, live: true, example: "'200ms'",
     }
-    /// The unit in which the slow device, or the primary, maps its data, if that is large (QLC flash). Write-back then writes whole units,
-    /// and reads what the fast device lacks of them once. A power of two from 8KiB to 1MiB that divides the extent; `never` for none.
-    /// `auto`: the profile's `mapping_unit`; of a drive in service, what the kernel says of flash.
+    /// The mapping unit of the slow device, or of the primary, if this unit is large (QLC flash). Write-back then writes whole
+    /// units, and reads the blocks of them that the fast device lacks. A power of two from 8KiB to 1MiB that divides the
+    /// extent; `never`: no unit. `auto`: in simulations the profile's `mapping_unit`, in service the unit that the kernel
+    /// reports for flash.
     WRITE_UNIT: UnitOrAuto = "placement.write_unit" {
         default: Value("'auto'"), placements: GATHERING, live: true, example: "'64KiB'",
     }

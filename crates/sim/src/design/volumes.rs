@@ -23,12 +23,12 @@ keys! {
     SIZE: Bytes = "volume.size" { default: Else("the devices' sizes, by the placement"), example: "'8GiB'" }
     /// How many volumes share one log device, each with a primary of its own. Simulations only.
     COUNT: u32 = "volume.count" { default: Value("1"), unit: "volumes", placements: LOGGING, example: "2" }
-    /// Whether each of several volumes gets the requests of its own volume of the trace, or all of them.
+    /// Which requests each of several volumes gets. `own`: those of one volume of the trace. `same`: all requests of the trace.
     REQUESTS: String = "volume.requests" {
         default: Value("'own'"), words: || names(REQUESTS_WORDS), placements: LOGGING, example: "'same'", needs: &["volume.count=2"],
     }
     /// How several volumes share the log device. `regions`: each has a log in its own region. `stream`: one log has the whole
-    /// `size`, and the writes of all volumes are appended to it in one stream (Griffin, section 7).
+    /// `size` of the device, and takes the writes of all volumes in one stream (Griffin, section 7).
     SHARED_LOG: String = "volume.log" {
         default: Value("'regions'"), words: || names(LOGS), placements: LOGGING, example: "'stream'", needs: &["volume.count=2"],
     }

@@ -22,7 +22,7 @@ pub(super) struct ProtectionArgs {
     /// Another for fast devices, caches that write through included, and for designs of one kind of device that are not disks.
     #[arg(long, value_name = "SCHEME")]
     fast_redundancy: Option<Redundancy>,
-    /// Another for slow devices, logs, and designs of disks alone
+    /// Another redundancy for slow devices, logs and disks alone
     #[arg(long, value_name = "SCHEME")]
     slow_redundancy: Option<Redundancy>,
     /// Spare devices of each tier, such as 1 or 5%

@@ -20,16 +20,16 @@ use crate::{
 /// Options of `peryton trace mrc`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-LRU is exact up to 67 million blocks, from one pass. \"opt\" (Belady) knows the future: no policy that admits every miss \
-misses less. All other policies are simulated, by default with all blocks if there are up to 524,288. With more, or with --rate, \
-this is on a sample of the blocks, chosen by a hash of their address, in caches that are \
-smaller by the same factor (SHARDS, miniature simulation). The known error of LRU \
-on the same sample (\"sampling error\") corrects the other policies. \"±\" is half of the 95 % interval: it covers the choice of \
-blocks, and the difference that a quarter of the sample makes. A small cache may behave unlike a large one, above all with SIEVE: \
-confirm small differences at --rate 1. Figures marked ~ rest on miniatures of fewer than 100 blocks, and have no interval.
+One pass computes LRU exactly, for up to 67 million blocks. \"opt\" (Belady) knows the future: no policy that admits every miss \
+has fewer misses. The other policies are simulated: with all blocks if there are at most 524,288, otherwise, or with --rate, with a \
+sample. A hash of the address chooses the sampled blocks, and the simulated caches are smaller by the same factor (SHARDS, miniature \
+simulation). The known error of LRU on the same sample (\"sampling error\") corrects the other policies. \"±\" is half the width of \
+the 95 % interval, which covers the choice of blocks, and the difference between the sample and a quarter of it. A small cache may \
+behave unlike a large one, above all with SIEVE: confirm small differences with --rate 1. Figures marked ~ come from miniatures of \
+fewer than 100 blocks, and have no interval.
 
-A trace of objects is simulated by object, with all objects and their sizes, unless --block is given: \"miss ratio\" is of requests, \
-\"of bytes\" of their bytes. An object that is larger than the cache is not cached. A policy may have parameters: \
+For a trace of objects, whole objects with their sizes are simulated, unless --block is given. \"miss ratio\" is the share of \
+requests, \"of bytes\" that of their bytes. An object that is larger than the cache is not cached. A policy may have parameters: \
 two_queue:kin=0.2:kout=0.6.")]
 pub struct Args {
     /// Traces, or specifications (.toml) of traces; several are merged
