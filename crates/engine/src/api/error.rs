@@ -360,14 +360,14 @@ pub enum OpenError {
     /// A device has no valid superblock.
     #[error(
         "device {device} is not part of a Peryton volume, or has lost both its superblocks: name the right one, or open the volume \
-         without it; to format it destroys what it holds"
+         without it; formatting destroys its data"
     )]
     NotFormatted {
         /// The index of the device.
         device: usize,
     },
     /// A device was formatted by a later version.
-    #[error("device {device} has format version {version}, which this program does not know: use a newer one")]
+    #[error("device {device} has format version {version}, which this program does not know: use a newer program")]
     Version {
         /// The index of the device.
         device: usize,
@@ -376,7 +376,7 @@ pub enum OpenError {
     },
     /// A device uses features of the format that this program does not know.
     #[error(
-        "device {device} uses features of the format that this program does not know (bits {features:#x}): use a newer one"
+        "device {device} uses features of the format that this program does not know (bits {features:#x}): use a newer program"
     )]
     Features {
         /// The index of the device.
@@ -412,7 +412,7 @@ pub enum OpenError {
     },
     /// Another device has taken this one's place.
     #[error(
-        "device {device} was replaced while the volume was served, and what it holds is older: set its path to the device that took \
+        "device {device} was replaced while the volume was served, and its data are older: set the path to the device that took \
          its place"
     )]
     Replaced {
@@ -421,7 +421,7 @@ pub enum OpenError {
     },
     /// The device was to take the place of another one, and has not.
     #[error(
-        "device {device} is an unfinished replacement: set its path to the device that it was to replace, and replace that one again"
+        "device {device} is an unfinished replacement: set the path to the old device, and replace the old device again"
     )]
     Aside {
         /// The index of the device.
@@ -429,8 +429,8 @@ pub enum OpenError {
     },
     /// The design is not the one that the volume was formatted with.
     #[error(
-        "the design does not match the volume: {differences}: change the design back (to format with the new one gives up what the \
-         volume holds: copy it elsewhere first)"
+        "the design does not match the volume: {differences}: change the design back (formatting with the new design destroys \
+         the data of the volume: copy them first)"
     )]
     Mismatch {
         /// The differences.
@@ -466,7 +466,7 @@ pub enum OpenError {
     /// A device has lost its superblocks, but is known by the rest of its metadata.
     #[error(
         "device {device} has lost both its superblocks, but has the rest of this volume's metadata: repair writes them again \
-         from what the other device says"
+         from those of the other device"
     )]
     NoSuperblocks {
         /// The index of the device.
@@ -474,9 +474,9 @@ pub enum OpenError {
     },
     /// A device has lost its superblocks, and seems to be the present one of its volume.
     #[error(
-        "device {device} has lost both its superblocks; the rest of it belongs to this volume as far as can be seen, but an earlier \
-         copy may look the same: if it is the present device, repair --trust as-it-is writes them again from what the other \
-         device says"
+        "device {device} has lost both its superblocks; its other metadata belong to this volume, but an earlier \
+         copy may look the same: if it is the present device, repair --trust as-it-is writes them again from those of the other \
+         device"
     )]
     NoSuperblocksUncertain {
         /// The index of the device.
@@ -484,7 +484,7 @@ pub enum OpenError {
     },
     /// A device is as it was before the volume was closed.
     #[error(
-        "device {device} is a copy from earlier in generation {generation}: it is not as the volume was left when it was \
+        "device {device} is a copy from earlier in generation {generation}: it lacks what was written before the volume was \
          closed in good order; attach the present one"
     )]
     Older {
@@ -495,7 +495,7 @@ pub enum OpenError {
     },
     /// A device failed, or was left out, and the volume was then used without it.
     #[error(
-        "device {device} was given up at generation {generation}, and the volume was used without it: its data is \
+        "device {device} was given up at generation {generation}, and the volume was used without it: its data are \
          older; take it back (peryton re-add), open the volume without it, or replace it by an empty one"
     )]
     LeftOut {

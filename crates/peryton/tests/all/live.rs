@@ -118,7 +118,7 @@ fn a_volume_that_cannot_be_opened_says_which_device_is_to_blame_by_name_and_path
     peryton(folder.path(), &["repair", "v.toml"]).fails(2, &[swapped]);
     fs::write(&small, vec![0; 16 << 20]).expect("ours");
     let strange = "device 'small' (small.img) is not part of a Peryton volume, or has lost both its superblocks: name the right one, or open \
-                   the volume without it; to format it destroys what it holds";
+                   the volume without it; formatting destroys its data";
     peryton(folder.path(), &["serve", "v.toml"]).fails(2, &[strange]);
 }
 

@@ -32,7 +32,7 @@ keys! {
     /// Whether the rule judges misses only (`cache`), or also writes to cached extents, which then may bypass their copies
     /// (`bypass`).
     WRITE_HITS: String = "admission.write_hits" {
-        default: Else("bypass by probability, otherwise cache"), words: || names(WRITE_HITS_WORDS), placements: CACHING, live: true, example: "'cache'",
+        default: Else("bypass with the rule probability, otherwise cache"), words: || names(WRITE_HITS_WORDS), placements: CACHING, live: true, example: "'cache'",
         needs: &["admission.by='probability'", "admission.threshold=0.5"],
     }
     /// The share of the extents that is sampled, above 0 and up to 0.5. The table `[admission.adaptive]` makes the threshold adaptive

@@ -20,9 +20,9 @@ use crate::{
 const DAYS_PER_YEAR: f64 = SECONDS_PER_YEAR / 86_400.0;
 
 keys! {
-    /// The length of a span: a trial of a changed setting, or an observation of the old setting before or after it. The table
-    /// `[climb]` turns hill climbing on: the drive changes its own settings, one step at a time, and keeps a step that improves
-    /// the score.
+    /// The shortest length of a span. A span is a trial of a changed setting, or an observation of the old setting before or
+    /// after the trial. The table `[climb]` turns hill climbing on: the drive changes its own settings, one step at a time, and
+    /// keeps a step that improves the score.
     EVERY: Nanos = "climb.every" {
         default: Value("'30s'"), placements: PROMOTING, live: true, example: "'10s'", needs: &["climb.requests=1000"],
     }
@@ -51,7 +51,8 @@ keys! {
     LIFETIME_YEARS: f64 = "climb.caps.lifetime_years" {
         default: Else("none"), unit: "years", placements: PROMOTING, live: true, example: "5",
     }
-    /// The most power of all devices together, on a long average. Simulations only: a drive in service cannot measure it.
+    /// The highest power of all devices together, on a long average. Simulations only: a served volume cannot measure its
+    /// power.
     POWER: Watts = "climb.caps.power" { default: Else("none"), placements: PROMOTING, example: "'8W'" }
 }
 

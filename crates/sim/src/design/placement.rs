@@ -40,7 +40,7 @@ keys! {
     /// each write goes to the device that is predicted to answer sooner. `logging`: new writes in a log, other data on a
     /// primary.
     MODE: String = "placement.mode" { default: Required, words: || PlacementKind::ALL.map(PlacementKind::name).to_vec() }
-    /// The device.
+    /// The device with all data.
     DEVICE: String = "placement.device" { default: Else("the only one"), placements: SINGLE, example: "'hdd'", inert: true }
     /// The devices in the order of their addresses.
     DEVICES: Vec<String> = "placement.devices" {
@@ -120,7 +120,7 @@ keys! {
     DIRTY_TARGET: f64 = "placement.writeback.dirty_target" {
         default: Value("0.4"), unit: "share", placements: CACHING, live: true, example: "0.2",
     }
-    /// The longest time for which an extent stays dirty; not below `delay`.
+    /// The age from which a dirty extent is overdue, and is written back even if the slow device is busy; not below `delay`.
     MAX_AGE: Nanos = "placement.writeback.max_age" { default: Value("'600s'"), placements: CACHING, live: true, example: "'1200s'" }
     /// The slow device is idle when the host has not used it for this long.
     WRITEBACK_IDLE_AFTER: Nanos = "placement.writeback.idle_after" {
