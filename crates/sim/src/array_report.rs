@@ -11,24 +11,24 @@ use crate::{
     redundancy::{ArrayWrites, Redundancy},
 };
 
-/// A device of the design that is an array with redundancy, and what it made of the writes of the measured span.
+/// An array with redundancy, and the commands that its writes cost in the measured span.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ArrayReport {
-    /// Its kind.
+    /// The kind of redundancy.
     pub scheme: Redundancy,
     /// Number of devices.
     pub devices: u32,
-    /// Of them, those whose capacity is left for data.
+    /// Number of devices whose capacity is left for data.
     pub data_devices: u32,
-    /// Devices that may fail, whichever they are, before data are lost.
+    /// Number of devices that may fail, in any combination, before data are lost.
     pub survives_failures: u32,
     /// Commands to devices for a write within one stripe, by the arithmetic of the scheme.
     pub small_write_commands: u32,
     /// Writes to the array.
     pub writes: u64,
-    /// Those that had to read old data, or the rest of a row, before they could write.
+    /// Writes to the array that had to read old data, or the rest of a row, first.
     pub writes_after_reads: u64,
-    /// Commands to devices for these reads.
+    /// Commands to devices for these reads before writes.
     pub parity_reads: u64,
     /// Write commands to devices.
     pub device_writes: u64,

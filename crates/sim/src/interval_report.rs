@@ -13,13 +13,13 @@ use crate::{
     latency_report::Latency,
 };
 
-/// What was counted in an interval of the measured span: of requests that were answered in it, of commands that devices got in
-/// it, and of moves that ended in it.
+/// The figures of an interval of the measured span: of requests that were answered in it, of commands that devices got in it,
+/// and of moves that ended in it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct IntervalReport {
-    /// Its start, from the beginning of the measured span.
+    /// Start of the interval, from the beginning of the measured span.
     pub start_s: f64,
-    /// Its end.
+    /// End of the interval.
     pub end_s: f64,
     /// Requests answered.
     pub requests: u64,
@@ -47,7 +47,7 @@ pub struct IntervalReport {
     /// Moves between the devices (tiering, caching, partitioned).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moves: Option<IntervalMoves>,
-    /// Admission: misses of the interval that were not admitted, and the adaptive threshold at its end.
+    /// Misses of the interval that were not admitted, and the adaptive threshold at its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admission: Option<AdmissionReport>,
     /// The log's traffic (logging).

@@ -40,19 +40,19 @@ pub struct LifetimeInterval {
     /// The lower end of the 90 % interval of `lifetime_years`; absent if the trace is too short to split.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_years_low: Option<f64>,
-    /// The upper end.
+    /// The upper end of the 90 % interval of `lifetime_years`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_years_high: Option<f64>,
     /// The number of equal parts of the measured span.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_parts: Option<usize>,
-    /// Those in which a device wore; an interval needs eight.
+    /// The number of parts in which a device wore; an interval needs eight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_worn_parts: Option<usize>,
-    /// The length of each.
+    /// The length of a part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_part_s: Option<f64>,
-    /// Which limit comes first: `rated` or `physical`.
+    /// The limit that comes first: `rated` or `physical`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_limited_by: Option<&'static str>,
 }

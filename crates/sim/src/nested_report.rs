@@ -11,17 +11,17 @@ use crate::{
     report::{self, MetadataReport},
 };
 
-/// What a drive in the place of a device did in the measured span; its devices are among those of the whole report.
+/// The work of an inner drive in the measured span. Its devices are among those of the whole report.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct NestedReport {
-    /// The name of its design.
+    /// The name of the inner design.
     pub design: String,
-    /// The size of its volume.
+    /// The size of the inner volume.
     pub volume_bytes: u64,
-    /// Share of accesses that its fast device, or RAM, served.
+    /// Share of the inner drive's accesses that its fast device, or RAM, served.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fast_hit_ratio: Option<f64>,
-    /// Moves between its devices (tiering, caching).
+    /// Moves between the inner devices (tiering, caching).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moves: Option<MoveReport>,
     /// Map updates and journal (tiering, caching).

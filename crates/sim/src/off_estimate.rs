@@ -12,7 +12,7 @@ pub struct OffEstimate {
     pub value: String,
     /// The change, as a share: 0.3 is 30 % more.
     pub off_by: f64,
-    /// What the figures become.
+    /// The figures with the changed value.
     pub figures: MainFigures,
 }
 

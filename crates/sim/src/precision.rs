@@ -23,7 +23,7 @@ const CONFIDENCE: f64 = 0.95;
 /// The quantile of the normal distribution for it.
 const NORMAL: f64 = 1.959_963_985;
 
-/// How precise the figures of a design are.
+/// The precision of a design's figures.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Precision {
     /// The probability that a figure is within its interval.
@@ -34,10 +34,10 @@ pub struct Precision {
     pub parts: usize,
     /// Requests in each part.
     pub requests_per_part: u64,
-    /// Figures by their names in the report: means over all runs, and how far they may be off.
+    /// Figures by their names in the report: the means over all runs, each with half the width of its interval.
     pub figures: BTreeMap<String, Estimate>,
-    /// The requests to leave out at the beginning so that the rest is in its steady state; absent if none is reached in the first
-    /// half.
+    /// The number of requests at the beginning to leave out, so that the others are in the steady state; absent if
+    /// no steady state begins in the first half.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steady_after_requests: Option<u64>,
     /// The mean response time of each part, in µs: designs under the same trace can be compared part by part.

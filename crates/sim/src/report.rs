@@ -69,8 +69,8 @@ pub struct Report {
     pub trace_requests: u64,
     /// Circumstances that make the figures misleading, each with a remedy.
     pub warnings: Vec<Warning>,
-    /// The sample of the trace from which the figures are, if not the whole was simulated, and what they say about the whole.
-    /// Counts, bytes, energy and times of this report are the sample's own.
+    /// The sample and its estimates of the whole trace, if only a sample was simulated. All other figures of this
+    /// report are those of the sample itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample: Option<SampleReport>,
     /// Requests answered within the measured span.
@@ -85,9 +85,9 @@ pub struct Report {
     pub mib_per_s: Option<f64>,
     /// Response times in µs, from arrival to reply.
     pub latency_us: Latency,
-    /// The whole distributions of these, as buckets.
+    /// The whole distributions of the response times, as buckets.
     pub latency_histogram_us: LatencyHistograms,
-    /// What the host's page cache did, if the design has one (`page_cache.size`).
+    /// The work of the host's page cache, if the design has one (`page_cache.size`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page_cache: Option<PageCacheReport>,
     /// Share of the reads and writes, by extent, that were the first access to their extent: a cache that is empty at
@@ -107,8 +107,8 @@ pub struct Report {
     /// 3.3).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_savings: Option<f64>,
-    /// The write savings if the log had been emptied at the end: data still in the log has been delayed, not saved. The
-    /// two differ if the trace is short relative to the migration's triggers.
+    /// The write savings if the log were emptied at the end, because data that are still in the log are delayed,
+    /// not saved. The two savings differ if the trace is short relative to the migration's triggers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_savings_emptied: Option<f64>,
     /// Share of reads that needed the log (logging; Griffin, section 3.3).
@@ -120,15 +120,15 @@ pub struct Report {
     /// The statistics of the dynamic controller (partitioned; MixedStore, section 5).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<PartitionReport>,
-    /// The report of each volume that shares the log device, if there are several; the figures above are for all of
-    /// them.
+    /// The report of each volume that shares the log device, if there are several. The figures above are for all
+    /// volumes together.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<VolumeReport>,
     /// Bounds on the primary's erases that the log saved, and the sequentiality of the primary's writes (logging;
     /// Griffin, sections 6.2 and 6.3).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ftl_bounds: Option<FtlReport>,
-    /// Accesses that went past the fast device, by the reason (caching, tiering).
+    /// Accesses that bypassed the fast device, by reason (caching, tiering).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bypasses: Option<peryton_engine::Bypasses>,
     /// Requests that admission kept out of the cache (caching with an admission rule other than `all`).
@@ -137,15 +137,15 @@ pub struct Report {
     /// The result of hill climbing, if the design has it enabled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub climb: Option<peryton_engine::ClimbView>,
-    /// The drives that are in the place of devices, by the names of these devices.
+    /// The inner drives that take the place of devices, by the names of these devices.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub nested: BTreeMap<String, NestedReport>,
-    /// The devices in the order of the design; a member of a striped array has its number after the name, and a device of a drive that is in
-    /// the place of a device has the name of that before its own.
+    /// The devices in the order of the design. A member of a striped array has its number after the name. A device
+    /// of an inner drive has the name of that drive before its own.
     #[serde(serialize_with = "as_map")]
     #[schemars(with = "BTreeMap<String, DeviceReport>")]
     pub devices: Vec<(String, DeviceReport)>,
-    /// The devices that are arrays with redundancy, and what it made of their writes.
+    /// The arrays with redundancy, and the commands that their writes cost.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub redundancy: BTreeMap<String, ArrayReport>,
     /// Energy of all devices together.
@@ -154,7 +154,8 @@ pub struct Report {
     /// Mean power of all devices together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_power_w: Option<f64>,
-    /// Years until the first device is worn out, at the rate of the measured span: the smaller of the two below.
+    /// Years until the first device is worn out, at the rate of the measured span: the smaller of
+    /// `lifetime_rated_years` and `lifetime_physical_years`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_years: Option<f64>,
     /// How sure that is.
@@ -166,7 +167,7 @@ pub struct Report {
     /// Years according to the program-erase cycles of flash.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_physical_years: Option<f64>,
-    /// Mean response time in ms over lifetime in years.
+    /// Mean response time in ms, divided by the lifetime in years.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_over_lifetime: Option<f64>,
     /// Prices and costs.
@@ -178,7 +179,7 @@ pub struct Report {
     /// Whether the volume was new, so that a tier began empty.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub new_volume: bool,
-    /// The share that the trace touches of the data in use that the design is for; absent if that is all.
+    /// The share of the active data that the trace touches; absent if it touches all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulated_share: Option<f64>,
     /// Requests before the measured span.
@@ -200,10 +201,10 @@ pub struct Report {
     /// Requests whose offset was taken modulo the size of the volume.
     #[serde(skip_serializing_if = "is_zero")]
     pub wrapped_requests: u64,
-    /// Requests that were left out because they did not fit the volume.
+    /// Requests that were left out because they reach past the end of the volume.
     #[serde(skip_serializing_if = "is_zero")]
     pub skipped_requests: u64,
-    /// Reads, writes and discards without a length, which were left out: they are no work, so they count in no average.
+    /// Reads, writes and discards without a length. They are left out, and count in no average.
     #[serde(skip_serializing_if = "is_zero")]
     pub empty_requests: u64,
     /// Requests that were answered with an error.
@@ -217,17 +218,17 @@ pub struct Report {
     /// The length of the intervals, if they were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval_s: Option<f64>,
-    /// How precise the figures are, if that was asked for.
+    /// The precision of the figures, if it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<Precision>,
-    /// What was counted in each interval of the measured span; the last one may be shorter.
+    /// The figures of each interval of the measured span; the last interval may be shorter.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<IntervalReport>,
     /// What a page draws of the run, if that was asked for. It is in no file: intervals have more.
     #[serde(skip)]
     #[schemars(skip)]
     pub picture: Option<Picture>,
-    /// The figures with each estimated value of the devices off, if they were asked for.
+    /// The figures with each estimated value of the devices changed, if they were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sensitivity: Option<Vec<OffEstimate>>,
 }
@@ -254,7 +255,7 @@ pub struct MoveReport {
 pub struct MetadataReport {
     /// Journal commits.
     pub commits: u64,
-    /// Map updates in them.
+    /// Map updates in the journal's commits.
     pub map_updates: u64,
     /// Checkpoints of the whole map.
     pub checkpoints: u64,
@@ -295,7 +296,8 @@ pub struct DeviceReport {
     /// Spin-downs followed by spin-ups (disks).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_stops: Option<u64>,
-    /// Bytes of zones that were written again, because data had gone to the cache of conventional tracks (shingled disks).
+    /// Bytes of zones that were rewritten, because their data were in the cache of conventional tracks (shingled
+    /// disks).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_rewritten: Option<u64>,
     /// Blocks erased (flash).
@@ -310,11 +312,11 @@ pub struct DeviceReport {
     /// Bytes programmed into flash.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nand_bytes_written: Option<u64>,
-    /// Bytes that idle work has yet to program because the span has used up free blocks; the physical lifetime counts them (flash
-    /// that works in idle time).
+    /// Bytes of postponed garbage collection: work that the drive would do in idle time after the span. The
+    /// physical lifetime includes them (flash that works in idle time).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nand_bytes_owed: Option<u64>,
-    /// Bytes programmed per byte written, those owed included (flash).
+    /// Bytes programmed, including postponed work, divided by bytes written (flash).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_amplification: Option<f64>,
     /// The work of the translation layer, and the fragmentation of the data at the end (flash).
@@ -329,16 +331,17 @@ pub struct DeviceReport {
     /// Millionths of its life that the device used up in the measured span (GreenDM, section 2.5).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wear_eu: Option<f64>,
-    /// Years until it is worn out, at the rate of the measured span: the smaller of the two below.
+    /// Years until the device is worn out, at the rate of the measured span: the smaller of `lifetime_rated_years`
+    /// and `lifetime_physical_years`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_years: Option<f64>,
-    /// The interval around it: see [`LifetimeInterval`].
+    /// The lower end of the 90 % interval of `lifetime_years`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_years_low: Option<f64>,
-    /// Its upper end.
+    /// The upper end of the 90 % interval of `lifetime_years`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_years_high: Option<f64>,
-    /// Years according to its rating: bytes written, starts and stops.
+    /// Years according to the device's rating: bytes written, starts and stops.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_rated_years: Option<f64>,
     /// Years according to the program-erase cycles of its blocks (flash).

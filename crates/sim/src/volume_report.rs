@@ -43,8 +43,8 @@ pub struct VolumeReport {
     /// Mean power of these devices over the measured span.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_power_w: Option<f64>,
-    /// Years until the first of its devices is worn out, shared ones included, at the rate of the measured span: the
-    /// smaller of the two below.
+    /// Years until the first of the volume's devices is worn out, shared ones included, at the rate of the measured
+    /// span: the smaller of the next two figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_years: Option<f64>,
     /// As in [`Report`](crate::Report).

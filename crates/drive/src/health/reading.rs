@@ -71,7 +71,7 @@ pub(crate) fn stand_by(drive: &mut dyn Transport, about: &PhysicalDrive) -> Resu
     }
 }
 
-/// What is known of the health of what lies beneath a path.
+/// The health of the drives beneath a path.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PathHealth {
@@ -82,10 +82,10 @@ pub struct PathHealth {
     /// The used share of life in per cent, of the most worn drive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub percentage_used: Option<u32>,
-    /// Whether the drives are well: false if one of them is not, absent if none has said so.
+    /// Whether the drives are healthy: false if one reports a failure, absent if none reports its state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passed: Option<bool>,
-    /// Why there is no drive, or a drive says nothing: a line each.
+    /// The reasons why no drive, or no figure of a drive, was found: a line each.
     pub not_read: Vec<String>,
 }
 

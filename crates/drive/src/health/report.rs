@@ -53,12 +53,12 @@ impl DrivePower {
     }
 }
 
-/// Something that a drive warns of.
+/// A warning of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "DriveWarning"))]
 #[serde(rename_all = "snake_case")]
 pub enum Warning {
-    /// By its own judgement it fails.
+    /// The drive itself reports that it fails.
     Failing,
     /// Less spare is left than its threshold says.
     Spare,
@@ -107,88 +107,89 @@ impl Warning {
     }
 }
 
-/// What a drive says of its health. A figure that it does not give is absent. All are the drive's own, except those in `estimates`.
+/// The health of a drive, as the drive reports it. A figure that the drive does not report is absent. Only the figures in
+/// `estimates` are computed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DriveHealth {
     /// The name that Linux uses, such as `nvme0n1`.
     pub drive: String,
-    /// The protocol in which it spoke.
+    /// The protocol of the drive's answer.
     pub protocol: Spoken,
-    /// Its model.
+    /// Model of the drive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Its serial number.
+    /// Serial number of the drive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
-    /// Whether it rests.
+    /// The power state of the drive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power: Option<DrivePower>,
-    /// Whether it is well, by its own judgement.
+    /// Whether the drive itself reports that it is healthy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passed: Option<bool>,
-    /// What it warns of.
+    /// Warnings of the drive.
     pub warnings: Vec<Warning>,
-    /// Its temperature in degrees Celsius.
+    /// Temperature of the drive in degrees Celsius.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature_c: Option<i32>,
-    /// How much of the life that its manufacturer expects is used up, in per cent; it may exceed 100.
+    /// The used share of the life that the maker expects, in per cent; it may exceed 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub percentage_used: Option<u32>,
-    /// How much spare is left, in per cent of the spare that a new one has.
+    /// The remaining spare, in per cent of a new drive's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spare_percent: Option<u32>,
-    /// The spare below which it warns, in per cent.
+    /// The spare below which the drive warns, in per cent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spare_threshold_percent: Option<u32>,
-    /// How often data could not be read or written, or was not what had been written.
+    /// Number of times that data could not be read or written, or differed from the written data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub media_errors: Option<u64>,
-    /// Sectors that were remapped to spare ones.
+    /// Sectors that the drive remapped to spare ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reallocated_sectors: Option<u64>,
     /// Sectors that could not be read and are to be reallocated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending_sectors: Option<u64>,
-    /// Bytes that hosts have read in its life.
+    /// Bytes that hosts have read in the drive's life.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_read: Option<u64>,
-    /// Bytes that hosts have written in its life.
+    /// Bytes that hosts have written in the drive's life.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_written: Option<u64>,
-    /// Bytes that were written to its flash in its life, its own moves included.
+    /// Bytes written to the drive's flash in its life, including the drive's own moves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nand_bytes_written: Option<u64>,
-    /// The time for which it had power, in hours.
+    /// Time with power, in hours.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_on_hours: Option<u64>,
-    /// How often it got power.
+    /// Number of times that the drive was powered on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_cycles: Option<u64>,
-    /// How often its motor was started, or its heads were loaded.
+    /// Number of starts of the motor, or loads of the heads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_stops: Option<u64>,
-    /// How often it lost power without warning.
+    /// Number of times that the drive lost power without warning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unsafe_shutdowns: Option<u64>,
-    /// What it draws at the most in the power state that it is in, in watts, by its own description.
+    /// The maximum power of the present power state in watts, as the drive describes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_state_w: Option<f64>,
-    /// What is computed from the figures above.
+    /// Figures computed from those above.
     pub estimates: Estimates,
-    /// What could not be read, and why: a line each.
+    /// Figures that could not be read, and the reasons: a line each.
     pub not_read: Vec<String>,
 }
 
-/// What is computed from what a drive says.
+/// Figures computed from those that a drive reports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "DriveEstimates"))]
 pub struct Estimates {
-    /// Bytes written to flash for each byte that hosts wrote, over the drive's life. It is the quotient of two counts of the drive, and
-    /// absent if it does not count what it writes to its flash.
+    /// Bytes written to flash, divided by bytes that hosts wrote, over the drive's life. Absent if the drive does not count its
+    /// writes to flash.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_amplification: Option<f64>,
-    /// How many years are left if the drive goes on wearing as in the time for which it had power so far.
+    /// Remaining years, if wear goes on at the mean rate of the time with power so far.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub years_left: Option<f64>,
 }

@@ -61,7 +61,7 @@ pub struct Bypasses {
     pub dirty_target: u64,
 }
 
-/// What went through the log and what bypassed it (Griffin).
+/// The traffic of the log, and the writes that bypassed it (Griffin).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoggingStats {
@@ -248,13 +248,13 @@ pub struct Cancelled {
     pub fast_full: u64,
     /// Demotion: no free extent on the slow device.
     pub slow_full: u64,
-    /// Promotion: the whole map was being written out.
+    /// Promotion: the engine was writing the whole map.
     pub metadata_flush: u64,
-    /// The most moves, MCML, were in flight.
+    /// The limit of concurrent moves (MCML) was reached.
     pub move_limit: u64,
-    /// The extent was being accessed.
+    /// Accesses to the extent were in flight.
     pub in_use: u64,
-    /// Demotion or write-back: the extent was accessed meanwhile.
+    /// Demotion or write-back: an access to the extent came during the move.
     pub accessed: u64,
     /// A device failed.
     pub device_error: u64,

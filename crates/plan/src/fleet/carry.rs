@@ -128,13 +128,13 @@ impl Budgets {
     }
 }
 
-/// By how much response times in simulations differ from predicted ones: those of requests alone, and the times for which they wait.
+/// The factors between response times in simulations and predicted ones.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "FleetCorrection")]
 pub struct Correction {
-    /// The factor of response times of requests alone.
+    /// The factor for response times without waiting.
     pub alone: f64,
-    /// The factor of the times for which they wait.
+    /// The factor for the times for which requests wait.
     pub waits: f64,
 }
 

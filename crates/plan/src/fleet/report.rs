@@ -8,12 +8,13 @@ use serde::Serialize;
 use super::carry::Correction;
 use crate::{constraint::Constraint, evaluate::Account, metric::Metric};
 
-/// What to buy for many volumes. Its names are stable, because scripts rely on them. A figure that does not apply is absent.
+/// The drives to buy for many volumes. The names of the fields are stable, because scripts rely on them. A figure that does not
+/// apply is absent.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FleetPlan {
     /// The version that made the plan.
     pub peryton_version: String,
-    /// The command that made it, if one did.
+    /// The command that made the plan, if a command did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// The folder or the trace.
@@ -45,67 +46,67 @@ pub struct FleetPlan {
     pub duty: f64,
     /// The devices to choose from.
     pub catalogue: Vec<String>,
-    /// Number of kinds of drives that they make and that no other kind is better than.
+    /// Number of kinds of drives that these devices form, without those that another kind beats in every figure.
     pub drive_kinds: usize,
     /// Whether there is a plan that keeps every budget.
     pub meets: bool,
-    /// What prevents it, and what would have to give, in sentences.
+    /// The budgets that prevent a plan, and the budgets that would permit one, in sentences.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub infeasible: Vec<String>,
-    /// What all drives cost, by the objective.
+    /// The cost of all drives, by the objective.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usd: Option<f64>,
-    /// No distribution over these kinds of drives costs less, by prediction.
+    /// A lower bound of the cost, by prediction: no assignment of volumes to these kinds of drives costs less.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least_usd: Option<f64>,
-    /// Whether every distribution was looked at, so that no other one costs less by prediction.
+    /// Whether every assignment was tried, so that no other costs less by prediction.
     pub exact: bool,
-    /// What the cheapest drives cost if no volumes share one, by prediction.
+    /// The cost of the cheapest drives if no volumes share one, by prediction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alone_usd: Option<f64>,
     /// The drives with the same load and flash alone; absent if these cannot carry it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flash_alone_usd: Option<f64>,
-    /// How often drives were chosen and simulated, each time with what the simulations before had shown.
+    /// Number of rounds. In each, drives were chosen with the corrections of earlier simulations, and simulated.
     pub rounds: usize,
-    /// By how much response times in simulations differ from predicted ones, by kind of drive.
+    /// The factors between response times in simulations and predicted ones, by kind of drive.
     pub corrections: BTreeMap<String, Correction>,
-    /// The drives, each as often as it is bought.
+    /// The drives, each as often as it has to be bought.
     pub drives: Vec<FleetDrive>,
     /// The volumes.
     pub volumes: Vec<FleetVolume>,
 }
 
-/// A drive, and what it does for its volumes.
+/// A drive with its volumes, and its figures.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FleetDrive {
-    /// Its number, from 1 on.
+    /// Number of the drive, from 1.
     pub drive: usize,
-    /// What it is.
+    /// Description of the drive.
     pub label: String,
-    /// Its devices.
+    /// Devices of the drive.
     pub devices: Vec<FleetDevices>,
-    /// What it costs, by the objective.
+    /// Cost of the drive, by the objective.
     pub usd: f64,
-    /// Its volumes.
+    /// Volumes on the drive.
     pub volumes: Vec<String>,
-    /// Bytes that these store, and how many it has room for.
+    /// Bytes that the volumes store.
     pub stored_bytes: u64,
     /// Bytes for data.
     pub room_bytes: u64,
-    /// The share of the time for which its busiest devices are busy, by prediction.
+    /// The share of the time in which the drive's busiest devices are busy, by prediction.
     pub mean_busy: f64,
-    /// The same in the busiest window; above 1 there is more work than can be done in it.
+    /// The same share in the busiest window; above 1 there is more work than the window has time for.
     pub busiest: f64,
-    /// When that window begins, from the start of the fleet's recordings.
+    /// Start of the busiest window, from the start of the fleet's recordings.
     pub busiest_at_s: f64,
-    /// What the busiest windows of its volumes would make together if they coincided.
+    /// The same share if the busiest windows of all its volumes coincided.
     pub busiest_if_together: f64,
-    /// How busy its busiest devices are in each window.
+    /// The same share in each window.
     pub busy: Vec<f64>,
     /// Mean response time of all requests, by prediction.
     pub predicted_mean_ms: f64,
-    /// The same of the simulation of all its volumes together, and the share of the requests that were simulated.
+    /// Mean response time of all requests, in the simulation of all volumes of the drive together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_ms: Option<f64>,
     /// The 99th percentile in the simulation.
@@ -117,64 +118,65 @@ pub struct FleetDrive {
     /// Mean power in the simulation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_w: Option<f64>,
-    /// Years until its first device is worn out: by prediction, from the rated endurance.
+    /// Years until the drive's first device is worn out: by prediction, from the rated endurance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_years: Option<f64>,
-    /// Whether it keeps every budget in the simulation.
+    /// Whether the drive keeps every budget in the simulation.
     pub meets: bool,
 }
 
 /// Devices of one kind in a drive.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FleetDevices {
-    /// Their role in the design.
+    /// Role of the devices in the design.
     pub role: String,
     /// The profile's name.
     pub profile: String,
-    /// Their number, those for redundancy and spares included.
+    /// Number of devices, including those for redundancy and spares.
     pub count: u32,
-    /// The price of each.
+    /// The price of each device.
     pub price_usd: f64,
 }
 
 /// A volume, and its part of a drive.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FleetVolume {
-    /// Its name.
+    /// Name of the volume.
     pub volume: String,
-    /// The number of its drive; absent if it has none.
+    /// Number of the volume's drive; absent if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drive: Option<usize>,
-    /// Number of its requests.
+    /// Number of the volume's requests.
     pub requests: u64,
     /// Bytes to be stored.
     pub stored_bytes: u64,
-    /// Bytes that it touches, in whole extents.
+    /// Bytes that the requests touch, in whole extents.
     pub touched_bytes: u64,
-    /// Its part of the drive's flash, where a slower device has all data.
+    /// The volume's part of the drive's flash, if a slower device has all data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flash_bytes: Option<u64>,
-    /// Requests per second in its busiest window.
+    /// Requests per second in the volume's busiest window.
     pub busiest_requests_per_s: f64,
     /// Mean response time, by prediction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub predicted_mean_ms: Option<f64>,
-    /// The share of its reads that the flash serves, by prediction.
+    /// The share of the volume's reads that the flash serves, by prediction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub predicted_read_hit_ratio: Option<f64>,
-    /// Mean response time in the simulation, among all volumes of its drive.
+    /// Mean response time in the simulation of the drive with all its volumes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_ms: Option<f64>,
     /// The 99th percentile in the simulation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p99_ms: Option<f64>,
-    /// The share of its accesses that the fast device served in the simulation.
+    /// The share of the volume's accesses that the fast device served in the simulation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fast_hit_ratio: Option<f64>,
-    /// Whether it keeps the budgets of response times in the simulation; absent if that has too few of its requests.
+    /// Whether the volume keeps the budgets of response times in the simulation; absent if the simulation has too
+    /// few of its requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub meets: Option<bool>,
-    /// Its part of the drive, as a design.
+    /// The volume's part of the drive, as a design.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub design_toml: Option<String>,
 }

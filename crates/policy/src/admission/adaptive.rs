@@ -41,23 +41,25 @@ pub struct Wear {
 pub struct AdaptiveView {
     /// The threshold in force: bytes, references, or a probability.
     pub threshold: f64,
-    /// The latest score of the sampled threshold that is nearest to it (lower is better); absent while that is not known.
+    /// The latest score of the sampled cache whose threshold is nearest to the threshold in force (lower is
+    /// better); absent while it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
     /// Number of frames evaluated.
     pub frames: u64,
     /// Number of frames in which no sampled cache met the target latency, so that everything was admitted.
     pub frames_over_target: u64,
-    /// The mean response time of the whole cache in µs, by recent frames; absent before the first.
+    /// The mean response time of the whole cache in µs, over recent frames; absent before the first frame.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured_latency_us: Option<f64>,
     /// The target latency in µs, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_latency_us: Option<f64>,
-    /// Whether that meets the target latency; absent without a target.
+    /// Whether the mean response time meets the target latency; absent without a target.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_holds: Option<bool>,
-    /// The number of thresholds that are not used at present, because the whole cache broke the target with them.
+    /// The number of thresholds that are withdrawn at present, because the whole cache exceeded the target with
+    /// them.
     pub withdrawn: u32,
     /// The thresholds of the sampled caches, each with its latest score if that is known (lower is better).
     pub sampled: Vec<(f64, Option<f64>)>,

@@ -112,11 +112,11 @@ pub struct ClimbView {
     pub kept: u64,
     /// Number of kept steps that were undone because a cap was exceeded.
     pub taken_back: u64,
-    /// Number of trials that ended early because the drive did so much worse.
+    /// Number of trials that ended early because the drive did much worse.
     pub given_up: u64,
-    /// Number of kept steps that were undone later because the drive did worse in the end.
+    /// Number of kept steps that were undone on probation, because the drive did worse later.
     pub regretted: u64,
-    /// Number of steps that were kept in order to spend less, and undone when the account allowed it again.
+    /// Number of steps that were kept for a cap, and undone when the cap had room again.
     pub restored: u64,
     /// The present settings: a key and its value, times in ns.
     pub settings: Vec<(&'static str, u64)>,

@@ -140,7 +140,8 @@ class PlacementWritebackKeys(TypedDict, total=False):
     """The share of the cache that may be dirty. At this share, a write goes to both devices, or to the slow
     device alone. Unit: share. Default: 0.4. Placements: caching."""
     max_age: str
-    """The longest time for which an extent stays dirty; not below `delay`. Default: "600s". Placements: caching."""
+    """The age from which a dirty extent is overdue, and is written back even if the slow device is busy; not
+    below `delay`. Default: "600s". Placements: caching."""
     idle_after: str
     """The slow device is idle when the host has not used it for this long. Default: a second, or `delay` if that
     is shorter. Placements: caching."""
@@ -170,7 +171,7 @@ class PlacementKeys(TypedDict, total=False):
     fast one. `partitioned`: each write goes to the device that is predicted to answer sooner. `logging`: new
     writes in a log, other data on a primary. Required."""
     device: str
-    """The device. Default: the only one. Placements: single."""
+    """The device with all data. Default: the only one. Placements: single."""
     devices: list[str]
     """The devices in the order of their addresses. Default: all, in the order of the file. Placements: linear."""
     fast: str
@@ -299,7 +300,7 @@ class AdmissionKeys(TypedDict, total=False):
     has one. Placements: caching."""
     write_hits: Literal["cache", "bypass"]
     """Whether the rule judges misses only (`cache`), or also writes to cached extents, which then may bypass
-    their copies (`bypass`). Default: bypass by probability, otherwise cache. Placements: caching."""
+    their copies (`bypass`). Default: bypass with the rule probability, otherwise cache. Placements: caching."""
     adaptive: AdmissionAdaptiveKeys
 
 
@@ -356,17 +357,18 @@ class ClimbCapsKeys(TypedDict, total=False):
     """The lifetime that the fast device must reach, on a long average; an alternative to `fast_writes_per_day`.
     Unit: years. Default: none. Placements: tiering, caching."""
     power: str
-    """The most power of all devices together, on a long average. Simulations only: a drive in service cannot
-    measure it. Default: none. Placements: tiering, caching."""
+    """The highest power of all devices together, on a long average. Simulations only: a served volume cannot
+    measure its power. Default: none. Placements: tiering, caching."""
 
 
 class ClimbKeys(TypedDict, total=False):
     """``[climb]`` of a design."""
 
     every: str
-    """The length of a span: a trial of a changed setting, or an observation of the old setting before or after
-    it. The table `[climb]` turns hill climbing on: the drive changes its own settings, one step at a time,
-    and keeps a step that improves the score. Default: "30s". Placements: tiering, caching."""
+    """The shortest length of a span. A span is a trial of a changed setting, or an observation of the old
+    setting before or after the trial. The table `[climb]` turns hill climbing on: the drive changes its own
+    settings, one step at a time, and keeps a step that improves the score. Default: "30s". Placements:
+    tiering, caching."""
     requests: int
     """A span with fewer requests than this continues until it has as many. Unit: requests. Default: 1000.
     Placements: tiering, caching."""
