@@ -412,7 +412,7 @@ pub enum OpenError {
     },
     /// Another device has taken this one's place.
     #[error(
-        "device {device} was replaced while the volume was served, and its data are older: set the path to the device that took \
+        "device {device} was replaced while the volume was served, and its data are older: set its path to the device that took \
          its place"
     )]
     Replaced {
@@ -421,7 +421,7 @@ pub enum OpenError {
     },
     /// The device was to take the place of another one, and has not.
     #[error(
-        "device {device} is an unfinished replacement: set the path to the old device, and replace the old device again"
+        "device {device} is an unfinished replacement: set its path to the old device, and replace the old device again"
     )]
     Aside {
         /// The index of the device.
