@@ -1,11 +1,13 @@
 //! An entry of the durable map: four bytes for each extent of the volume.
 
+use bytemuck::Zeroable;
+
 /// A place for one extent. Places are counted through the fast device, then the slow one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place(pub u32);
 
 /// The durable map's information about an extent: where it is, and whether it is dirty or lost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Zeroable)]
 pub struct MapEntry(u32);
 
 const DIRTY: u32 = 1 << 31;

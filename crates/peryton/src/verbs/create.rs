@@ -230,7 +230,9 @@ fn report(
     }
     if let Some((design, written)) = design {
         if let Some((extent, map)) = written.map {
-            text.push_str(&format!("extents of {extent}: the map takes {map} of memory while the volume is served\n"));
+            text.push_str(&format!(
+                "extents of {extent}: the map takes {map} of memory once all of the volume was accessed\n"
+            ));
         }
         text.push_str(&format!("the design is {}: peryton serve {}\n", design.display(), args.volume));
     }

@@ -155,3 +155,24 @@ fn a_log_says_that_it_is_one_and_migrates_what_the_host_has_dropped() {
         assert!(refused["error"].as_str().unwrap().contains("reach beyond the volume"), "{refused}");
     }
 }
+
+/// The fear: a large volume takes the memory of its whole map, whatever of it is used.
+#[test]
+fn what_was_never_accessed_takes_no_memory() {
+    const GIB: u64 = 1 << 30;
+    let folder = tempfile::tempdir().unwrap();
+    let design = "[devices.small]\npath = 'small.img'\n[devices.large]\npath = 'large.img'\n[placement]\nmode = 'caching'\n\
+                  fast = 'small'\nslow = 'large'\nextent = '16KiB'\n";
+    for (name, bytes) in [("small.img", GIB), ("large.img", 256 * GIB)] {
+        fs::File::create(folder.path().join(name)).unwrap().set_len(bytes).unwrap();
+    }
+    let (serving, client) = Serving::create(folder.path(), design);
+    let extents = 256 * GIB / (16 << 10);
+    let resident = serving.resident_bytes();
+    assert!(resident < extents * 12, "{resident} bytes for {extents} extents");
+    drop(client);
+    stop(folder.path(), serving);
+    let (serving, _client) = Serving::start(folder.path(), &[]);
+    let again = serving.resident_bytes();
+    assert!(again < extents * 12, "{again} bytes for {extents} extents after a start");
+}

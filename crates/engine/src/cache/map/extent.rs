@@ -115,10 +115,10 @@ impl Extent {
         self.has(LOST)
     }
 
-    /// Sets the flag and returns its previous value.
+    /// Sets the flag and returns its previous value. An entry that says so already is not written: its page may never have been.
     #[inline]
     pub(super) fn set_lost(&mut self, lost: bool) -> bool {
-        self.set(LOST, lost)
+        if self.is_lost() == lost { lost } else { self.set(LOST, lost) }
     }
 
     /// Whether the place in the durable map may hold older data. Says nothing of an extent that is in a slot.

@@ -410,7 +410,11 @@ impl ExtentMap {
     /// the device had it, which means the same as long as it is gone.
     pub(in crate::cache) fn image(&self) -> (Vec<MapEntry>, Vec<Masks>) {
         let mut masks = self.masks.clone();
-        let mut entries: Vec<MapEntry> = self.extents.iter().map(Extent::entry).collect();
+        let mut entries: Vec<MapEntry> = zeroed_vec(self.extents.len());
+        // Pages of only unmapped extents are not written, and take no memory.
+        for (entry, extent) in entries.iter_mut().zip(&self.extents).filter(|(_, extent)| !extent.entry().is_empty()) {
+            *entry = extent.entry();
+        }
         for (extent, (place, had)) in &self.left_behind {
             entries[*extent as usize] = MapEntry::new(Some(*place), had.dirty() != 0, true);
             masks[place.0 as usize] = *had;
