@@ -18,8 +18,8 @@ pub struct ArrivalArgs {
     speed: Option<f64>,
     /// With sync or qd=N: the pause between a reply and the next request
     ///
-    /// With sync or qd=N: how long the host thinks after each reply before it sends the request that depends on it: a time, or as
-    /// long as the trace has between the two requests (trace).
+    /// With sync or qd=N: the pause between a reply and the request that depends on it: a time, or the pause in the trace
+    /// (trace).
     #[arg(long, value_name = "TIME|trace")]
     think_time: Option<Think>,
     /// Requests of warm-up [default: 0; plan, size, tune: half]

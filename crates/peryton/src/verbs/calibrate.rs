@@ -61,13 +61,13 @@ pub struct Args {
     keep: Option<PathBuf>,
     /// Fit a measurement that --keep has kept, or the output of fio
     ///
-    /// Fit what --keep has kept, or the output of fio --output-format=json, of which there may be several; with DEVICE, first measure
-    /// the rounds that it lacks.
+    /// Fit a measurement that --keep has kept, or one or more outputs of fio --output-format=json. With DEVICE, first measure
+    /// the rounds that the measurement lacks.
     #[arg(long, value_name = "RAW.json", conflicts_with = "trace")]
     from: Vec<PathBuf>,
     /// Fit to traces with measured latencies
     ///
-    /// Fit to a trace with measured latencies; given several times, to the first halves of all.
+    /// Fit to the first half of a trace with measured latencies; given several times, to the first half of each.
     #[arg(long, value_name = "FILE")]
     trace: Vec<PathBuf>,
     /// The format of the trace, one with latencies [default: recognised]
@@ -80,8 +80,8 @@ pub struct Args {
     out: PathBuf,
     /// The kind of model [default: the nearest]
     ///
-    /// The kind of model [default: a disk by the latency of its reads; of a measured device that is none, the nearer of the
-    /// others].
+    /// The kind of model [default: disk if single reads are as slow as a disk's, otherwise the better fit of flash and fixed;
+    /// flash for a trace].
     #[arg(long, value_enum)]
     kind: Option<KindArg>,
     /// Addressable bytes of the device [default: what the system says]

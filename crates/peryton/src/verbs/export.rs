@@ -21,14 +21,14 @@ pub struct Args {
     design: volume::DesignArgs,
     /// Write nothing to this device, which takes reads only
     ///
-    /// This device takes reads and refuses writes, as a worn SSD does: read it, and write what only it has to the other device. Until that
-    /// has succeeded, the volume is as it was.
+    /// This device refuses writes, as a worn SSD does: read it, and write the data that only it has to the other device. Until
+    /// this has succeeded, the volume is unchanged.
     #[arg(long, value_name = "NAME")]
     read_only: Option<String>,
     /// Go on without this device, which is missing or not to be used
     ///
-    /// Go on without this device, which is missing or not to be used. If only it has some data, they are named, and nothing is changed
-    /// without --accept-loss.
+    /// Go on without this device, which is missing or not to be used. The verb names the data that only this device has, and
+    /// changes nothing without --accept-loss.
     #[arg(long, value_name = "NAME", conflicts_with = "read_only")]
     without: Vec<String>,
     /// Accept that lost data read as an older version

@@ -30,7 +30,8 @@ each device costs."
 pub struct Args {
     /// The volume: its name, or the path of the design to write
     ///
-    /// The volume: its name, or the path of the design to write; it may be there from an earlier call with the same options.
+    /// The volume: its name, or the path of the design to write; the design may exist from an earlier call with the same
+    /// options.
     #[arg(value_name = naming::VOLUME, value_parser = naming::new_volume(), add = naming::completer())]
     volume: naming::Named,
     /// The disk that has data: a disk, a partition, or a file

@@ -85,8 +85,8 @@ pub struct Args {
     capacity: Option<Bytes>,
     /// The part of the data in use [default: the trace's]
     ///
-    /// How much of the data is used during a time as long as the trace, such as 5% or 200GiB [default: the share of the span of
-    /// addresses that the trace uses].
+    /// The share or amount of the data that requests use within the duration of the trace, such as 5% or 200GiB [default: the
+    /// share of the span of addresses that the trace uses].
     #[arg(long, value_name = "SHARE|SIZE", help_heading = "Load")]
     active: Option<Active>,
     /// The share of the time in which the load goes on [default: 100%]
@@ -124,8 +124,8 @@ pub struct Args {
     own: Vec<String>,
     /// Buy flash in whole devices or in any capacity
     ///
-    /// Buy flash in whole devices of the catalogue, or in any capacity up to theirs: its price and its endurance are then in
-    /// proportion, its speed is that of the whole device. The planner chooses the capacity.
+    /// Buy flash in whole devices of the catalogue, or in any capacity up to theirs: price and endurance are then in
+    /// proportion, and the speed is that of the whole device. The planner chooses the capacity.
     #[arg(long, value_name = "whole|any", default_value = "whole", help_heading = "Devices and prices")]
     flash: Flash,
     /// The most devices of a kind, without spares
@@ -155,8 +155,8 @@ pub struct Args {
     out: Option<PathBuf>,
     /// Say which estimated values and prices would change the answer
     ///
-    /// Simulate the best design and the runners-up again with each estimated value and price of their devices 30 % off, and say
-    /// which of them would change the answer.
+    /// Simulate the best design and the runners-up again with each estimated value and price of their devices changed by 30 %,
+    /// and say which changes would change the answer.
     #[arg(long, help_heading = output::GROUP)]
     sensitivity: bool,
     /// Write a page with charts (- for standard output)

@@ -37,8 +37,9 @@ pub struct Args {
     rate: Option<Bytes>,
     /// Accept that data are lost
     ///
-    /// Accept that data that are lost or cannot be read, and that no map names, read as zeros. Data that only a log had read as the
-    /// older version of the primary. While the volume is not served: give up what only the old device has.
+    /// Accept that data are lost. Data that are lost or cannot be read, and that no map names, then read as zeros. Data that
+    /// only a log had read as the primary's older version. If the volume is not served, the data that only the old device has
+    /// are given up.
     #[arg(long, requires = "with")]
     accept_loss: bool,
     /// Overwrite data on the new device
@@ -46,7 +47,8 @@ pub struct Args {
     force: bool,
     /// Set the path of the device in the design to the new one
     ///
-    /// Set the path of the device in the design to the new one, once that is in charge (the stable name of a block device).
+    /// Set the path of the device in the design to the new one (the stable name of a block device), once the new device is in
+    /// use.
     #[arg(long, requires = "with")]
     update_design: bool,
     /// Return when the new device has taken over, and show progress on a terminal

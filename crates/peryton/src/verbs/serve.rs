@@ -37,13 +37,13 @@ pub struct Args {
     control: Option<PathBuf>,
     /// Where the page and the metrics are [default: nowhere]
     ///
-    /// Where browsers see what the volume does, and scrapers get metrics (at /metrics): unix:PATH, or an address of this
-    /// machine's own such as 127.0.0.1:9469 [default: nowhere].
+    /// The address of the web page, and of the metrics (at /metrics): unix:PATH, or an address of this machine's own such as
+    /// 127.0.0.1:9469 [default: nowhere].
     #[arg(long, value_name = "unix:PATH|127.0.0.1:PORT", help_heading = "Page and metrics")]
     http: Option<Address>,
     /// The metrics without the page [default: with --http]
     ///
-    /// Where scrapers get metrics, without the page: unix:PATH, or an address of this machine's own [default: that of --http].
+    /// The address of the metrics without the page: unix:PATH, or an address of this machine's own [default: that of --http].
     #[arg(long, value_name = "unix:PATH|127.0.0.1:PORT", help_heading = "Page and metrics")]
     metrics: Option<Address>,
     /// The server's certificate (PEM)
@@ -60,8 +60,8 @@ pub struct Args {
     tls_crl: Option<PathBuf>,
     /// A client that may connect, by its certificate [default: all signed]
     ///
-    /// By a name in its certificate's subjectAltName; may be given several times. Without it, every client may connect whose
-    /// certificate the authority has signed.
+    /// A client that may connect, by a name in the subjectAltName of its certificate; may be given several times. Without this
+    /// option, every client with a certificate of the authority may connect.
     #[arg(long, value_name = "NAME", requires = "tls_cert", help_heading = "Clients over TCP")]
     tls_client: Vec<String>,
     /// Memory for requests in flight
@@ -118,8 +118,8 @@ pub struct Args {
     without: Vec<String>,
     /// Record requests and their latencies, for peryton twin and advise
     ///
-    /// Record requests and their latencies in a file, for peryton twin and advise. Full files before it are FILE.0, FILE.1 and so on;
-    /// an earlier recording there is renamed to FILE.old.
+    /// Record requests and their latencies in a file, for peryton twin and advise. Earlier files of the recording are FILE.0,
+    /// FILE.1 and so on; an older recording at this path is renamed to FILE.old.
     #[arg(long, value_name = "FILE", help_heading = "Recording")]
     record: Option<PathBuf>,
     /// Delete the oldest file beyond this size

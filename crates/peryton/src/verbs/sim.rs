@@ -36,7 +36,7 @@ pub struct Args {
     trace: Vec<PathBuf>,
     /// Simulate each volume of the trace alone, a row each
     ///
-    /// Simulate each volume of the trace alone, on a drive of its own, as rows of their own, on all cores. The trace is read once.
+    /// Simulate each volume of the trace alone, on a separate drive, with a row for each. The trace is read once.
     #[arg(long, conflicts_with_all = ["concatenate", "sensitivity"])]
     each_volume: bool,
     /// Set a key of the designs, such as placement.mode=tiering
@@ -44,7 +44,8 @@ pub struct Args {
     set: Vec<String>,
     /// Simulate with each of these values, a row each
     ///
-    /// Simulate each design with each of these values of a key, as rows of their own; of several keys, with every combination.
+    /// Simulate each design with each of these values of a key, a row each; with several keys, with every combination of their
+    /// values.
     #[arg(long, value_name = "KEY=VALUE,VALUE...", add = completing::key_values())]
     sweep: Vec<String>,
     /// Write the reports as JSON (- for standard output)
@@ -57,9 +58,9 @@ pub struct Args {
     /// Write the reports as a self-contained HTML page with charts to a file (- for standard output, in place of the table).
     #[arg(long, value_name = "OUT.html", help_heading = output::GROUP)]
     report: Option<PathBuf>,
-    /// Also report what is counted in each interval, such as 1s
+    /// Also report the figures of each interval, such as 1s
     ///
-    /// Also report what is counted in each interval of this length, such as 1s (needs --json, --csv or --out).
+    /// Also report the figures of each interval of this length, such as 1s (needs --json, --csv or --out).
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = interval, help_heading = output::GROUP)]
     interval: Option<Nanos>,
     /// Write the reports as CSV (- for standard output)
@@ -76,8 +77,8 @@ pub struct Args {
     out: Option<PathBuf>,
     /// Simulate this share of the trace in place of the whole
     ///
-    /// Simulate this share of the trace in place of the whole, chosen by address, on designs that are smaller by as much, and
-    /// show how far the figures may be from those of the whole.
+    /// Simulate this share of the trace, chosen by address, on designs that are reduced to the same share, and show intervals
+    /// for the figures of the whole trace.
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true, help_heading = "Precision")]
     sample: Option<Sampling>,
     /// The seed that chooses the sample: another seed gives another sample
@@ -85,13 +86,13 @@ pub struct Args {
     sample_seed: u64,
     /// Run each design N times, with other seeds, and show 95 % intervals
     ///
-    /// Run each design N times, each time with the next seed, and show how precise the figures are: by these runs and by equal
-    /// parts of the measured requests (95 % intervals); 1 for the parts alone.
+    /// Run each design N times, each time with the next seed, and show 95 % intervals, from these runs and from equal parts of
+    /// the measured requests. With 1, the intervals come from the parts alone.
     #[arg(long, value_name = "N", help_heading = "Precision")]
     replicate: Option<NonZeroU32>,
     /// Say which estimated values of devices decide the result
     ///
-    /// Simulate again with each estimated value of the devices 30 % off, less and more, and say what that changes.
+    /// Simulate again with each estimated value of the devices 30 % lower and 30 % higher, and show the effect.
     #[arg(long, help_heading = "Precision")]
     sensitivity: bool,
     #[command(flatten, next_help_heading = "Replaying it")]

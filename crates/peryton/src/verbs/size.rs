@@ -72,7 +72,7 @@ pub struct Args {
     set: Vec<String>,
     /// Simulate this share [default: a share that takes a minute]
     ///
-    /// Simulate this share of the trace, chosen by address, with the error of that; 1 is all of it.
+    /// Simulate this share of the trace, chosen by address, and show the error; 1 is the whole trace.
     #[arg(long, value_name = "SHARE")]
     sample: Option<Sampling>,
     /// Write the curve as CSV (- for standard output)

@@ -48,7 +48,7 @@ pub struct RecordedArgs {
     set: Vec<String>,
     /// Begin with an empty drive, in place of the recorded state
     ///
-    /// Begin with an empty drive, in place of the recorded state: for other sizes than those that were formatted.
+    /// Begin with an empty drive, in place of the recorded state. Sizes other than the formatted ones need this.
     #[arg(long)]
     empty: bool,
     /// Timed as recorded, sync, or N in flight

@@ -19,10 +19,10 @@ pub(super) struct ProtectionArgs {
     redundancy: Redundancy,
     /// Another redundancy for fast devices
     ///
-    /// Another for fast devices, caches that write through included, and for designs of one kind of device that are not disks.
+    /// Another redundancy for fast devices, also those of caches that write through, and for designs of flash alone.
     #[arg(long, value_name = "SCHEME")]
     fast_redundancy: Option<Redundancy>,
-    /// Another redundancy for slow devices, logs and disks alone
+    /// Another redundancy for slow devices, logs, disk-only designs
     #[arg(long, value_name = "SCHEME")]
     slow_redundancy: Option<Redundancy>,
     /// Spare devices of each tier, such as 1 or 5%
