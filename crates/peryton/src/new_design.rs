@@ -22,11 +22,11 @@ use crate::{
 /// Where the writes of a cache go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Write {
-    /// To the fast device, and to the slow one later: the fastest; losing the fast device loses what was not written back
+    /// To the fast device, and to the slow one later: the fastest; losing the fast device loses dirty data
     Back,
     /// To both devices: losing the fast device loses nothing
     Through,
-    /// To the slow device, past the cache: losing the fast device loses nothing
+    /// To the slow device, without the cache: losing the fast device loses nothing
     Around,
 }
 

@@ -318,7 +318,7 @@ fn devices_are_not_planned_full_to_the_brim() {
     };
     let (devices, limit, assumed) = count(&[]);
     assert_eq!((devices, limit), (Some(2), Some(0.8)));
-    assert!(assumed.contains("filled to 80 %") && assumed.contains("--fill-limit"), "{assumed}");
+    assert!(assumed.contains("filled to at most 80 %") && assumed.contains("--fill-limit"), "{assumed}");
     assert_eq!(count(&["--fill-limit", "100%"]).0, Some(1));
     // What stays free is spare for the flash.
     let spare = |limit: &str| {
@@ -360,7 +360,7 @@ fn data_that_the_trace_does_not_touch_is_not_taken_for_a_cache_that_holds_everyt
             < 1e-6
     );
     assert!(
-        found["assumptions"][0].as_str().is_some_and(|text| text.contains("are in use")),
+        found["assumptions"][0].as_str().is_some_and(|text| text.contains("within the duration of the trace")),
         "{}",
         found["assumptions"]
     );

@@ -131,7 +131,7 @@ const COPIES: &str = "nothing: it holds copies";
 fn loses(mode: Mode, role: &str) -> &'static str {
     match (mode, role) {
         (Mode::CachingThrough, "fast") => COPIES,
-        (Mode::CachingBack | Mode::Partitioned, "fast") => "the newest copy of what was not written back",
+        (Mode::CachingBack | Mode::Partitioned, "fast") => "the newest version of dirty data",
         (Mode::Tiering, "fast") => "the data on the fast tier",
         (Mode::Tiering, _) => "the data on the slow tier",
         (Mode::Logging, "log") => "the writes since the last migration",

@@ -243,11 +243,11 @@ fn assumptions(ask: &Ask, workload: &Workload<'_>, capacity: Bytes, active: Byte
     if capacity > workload.reach || ask.active.is_some() {
         let share = active.0 as f64 / capacity.0 as f64 * 100.0;
         let why = match ask.active {
-            Some(_) => "as --active says",
-            None => "the same share as of the span of the trace's addresses; --active sets another",
+            Some(_) => "the value of --active",
+            None => "the share that the trace uses of its span of addresses; --active sets another",
         };
         all.push(format!(
-            "{active} ({share:.2} %) of the {capacity} stored are in use during a period of the length of the trace: {why}"
+            "requests use {active} ({share:.2} %) of the stored {capacity} within the duration of the trace: {why}"
         ));
         if whole.load.share >= 1.0 && whole.volume() < capacity {
             all.push(format!(
@@ -265,25 +265,25 @@ fn assumptions(ask: &Ask, workload: &Workload<'_>, capacity: Bytes, active: Byte
         }
         if whole.load.share < 1.0 && whole.volume() > workload.reach {
             all.push(format!(
-                "the data in use lie together at the beginning of the volume, on the outer tracks of disks; if they lie scattered \
+                "the data in use lie together at the beginning of the volume, on the outer tracks of disks; if they are scattered \
                  over the whole volume, disks are as slow as with --active {capacity}"
             ));
         }
     }
     let goes_on = match ask.duty {
         duty if duty < 1.0 => format!(
-            "for {} % of the time, in which devices wear; energy is counted as if it went on",
+            "for {} % of the time, in which devices wear; energy is counted for the whole time",
             peryton_units::person(duty * 100.0)
         ),
         _ => "day and night: lifetimes, energy a year and ownership follow from it (--duty, --per-day)".to_owned(),
     };
     all.push(format!(
-        "the load of these {} s (of the part of them that is measured) goes on {goes_on}",
+        "the load of these {} s (of their measured part) goes on {goes_on}",
         peryton_units::person(workload.like.span_s)
     ));
     all.push(match ask.options.warm_up_requests {
-        0 => "every design is measured from its first request: caches and tiers begin empty, to the disadvantage of their \
-              designs (--warm-up-requests)"
+        0 => "every design is measured from its first request: caches and tiers begin empty, so their designs look \
+              slower than they are (--warm-up-requests)"
             .to_owned(),
         requests => format!(
             "the first {requests} of {} requests warm every design up and are not measured (--warm-up-requests): a cache \
@@ -302,11 +302,11 @@ fn assumptions(ask: &Ask, workload: &Workload<'_>, capacity: Bytes, active: Byte
 fn fill(protection: &Protection) -> String {
     let percent = protection.fill_limit * 100.0;
     if protection.fill_limit >= 1.0 {
-        return "devices are filled to the brim (--fill-limit 80% leaves room for growth and repairs)".to_owned();
+        return "devices are filled completely (--fill-limit 80% leaves room for growth and repairs)".to_owned();
     }
     format!(
-        "devices are filled to {percent} % at most (--fill-limit); on flash the rest counts as over-provisioning, \
-         which holds as long as it is never written or was discarded"
+        "devices are filled to at most {percent} % (--fill-limit); on flash the rest counts as over-provisioning, \
+         which is right as long as the rest is never written, or discarded"
     )
 }
 

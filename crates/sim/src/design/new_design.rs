@@ -207,13 +207,13 @@ fn about(placement: PlacementKind) -> &'static str {
 fn about_writes(policy: WritePolicy) -> &'static str {
     match policy {
         WritePolicy::Back => {
-            "A write is answered when the fast device has it. If that is one drive, and it dies, what was not written back is lost: \
-             put two\n# drives beneath it (md RAID 1), or say \"through\", which loses nothing."
+            "A write is answered when the fast device has it. If that is one drive, and it dies, dirty data are lost: put two drives \
+             beneath it\n# (md RAID 1), or use \"through\", which loses nothing."
         }
         WritePolicy::Through => {
             "A write is answered when both devices have it. \"back\" is faster, and needs two mirrored drives as the fast device."
         }
-        WritePolicy::Around => "Writes go past the cache. \"through\" keeps a copy of them in it.",
+        WritePolicy::Around => "Writes bypass the cache. \"through\" also writes them to the cache.",
     }
 }
 
