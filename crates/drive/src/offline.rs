@@ -63,7 +63,7 @@ pub(crate) trait OfDevices: std::fmt::Display {
 impl OfDevices for OpenError {
     fn is_of_a_device(&self) -> bool {
         // A superblock that could not be read is as damaged as one that was overwritten.
-        matches!(self, OpenError::Device { .. } | OpenError::Damaged { .. })
+        matches!(self, OpenError::Device { .. } | OpenError::Damaged { .. } | OpenError::DamagedData { .. })
     }
 }
 
@@ -136,8 +136,8 @@ pub(crate) fn rolled_back(
     let mut files = Files::new(devices).ok()?;
     Engine::open_without(spec.config.clone(), &mut Overlay::new(&mut files), without).ok()?;
     Some(
-        "the devices are older than the records of the killed server: they were rolled back to a snapshot, or are older \
-         copies; attach the current ones, or accept the state after a power loss at that time (peryton repair --trust as-it-is)"
+        "the devices lack what the killed server had written: they were rolled back to a snapshot, are older copies, or are \
+         damaged; attach the current ones, or accept the state after a power loss at that time (peryton repair --trust as-it-is)"
             .to_owned(),
     )
 }

@@ -147,7 +147,7 @@ fn open_damaged(config: &Config, hurt: &Disks) -> Option<Machine> {
     match open(config, hurt.clone()) {
         Ok(machine) => Some(machine),
         // One of the blocks that are sampled at a clean close, or a block of an index.
-        Err(OpenError::Changed { .. } | OpenError::Damaged { .. }) => None,
+        Err(OpenError::Changed { .. } | OpenError::Damaged { .. } | OpenError::DamagedData { .. }) => None,
         Err(other) => panic!("{other}"),
     }
 }

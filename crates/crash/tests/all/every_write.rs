@@ -136,7 +136,7 @@ fn with_damage(config: &Config) -> Volume {
         let mut hurt = volume.clone();
         crashing::flip(&mut hurt.disks, FAST, at + 4096 + 100, 1);
         let repaired = closed::repair(config.clone(), &mut hurt.disks.clone(), Trust::None, &[]);
-        (matches!(open(&hurt), Err(OpenError::Damaged { .. })) && repaired.is_ok_and(|opened| opened.lost > 0))
+        (matches!(open(&hurt), Err(OpenError::DamagedData { .. })) && repaired.is_ok_and(|opened| opened.lost > 0))
             .then_some(hurt)
     };
     appends.iter().find_map(hurt).expect("something that was flushed is the newest in the log")
@@ -167,7 +167,7 @@ fn every_write_of_repair_may_fail() {
             let after = |left: &Volume, all: bool| match open(left) {
                 // The message says that repair writes them again, which is what is run next.
                 Err(OpenError::NoSuperblocks { .. }) if state == "without superblocks" => Ok(()),
-                Err(OpenError::Damaged { .. }) if state == "with damage" => Ok(()),
+                Err(OpenError::DamagedData { .. }) if state == "with damage" => Ok(()),
                 Ok(_) if state == "with damage" => misses_some(left),
                 _ => has_all(left, all),
             };

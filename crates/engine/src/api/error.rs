@@ -392,6 +392,15 @@ pub enum OpenError {
         /// What is wrong.
         what: &'static str,
     },
+    /// Data in a log are damaged, and the log says which: [`closed::repair`](crate::closed::repair) names them.
+    #[error(
+        "device {device} is damaged: part of the data in the log is damaged: repair names the blocks that are lost, whose reads then \
+         fail until they are written, and keeps the others"
+    )]
+    DamagedData {
+        /// The index of the device.
+        device: usize,
+    },
     /// A device belongs to another volume.
     #[error("device {device} belongs to volume {:032x}, the others to {:032x}: name the right one", volume.0, expected.0)]
     Foreign {
@@ -561,6 +570,7 @@ impl OpenError {
     pub fn is_of_the_volume(&self) -> bool {
         match self {
             OpenError::Damaged { .. }
+            | OpenError::DamagedData { .. }
             | OpenError::Behind { .. }
             | OpenError::NoSuperblocks { .. }
             | OpenError::NoSuperblocksUncertain { .. }

@@ -41,9 +41,6 @@ const IMPOSSIBLE_INDEX: &str = "an index lists what no append can hold";
 
 const IMPOSSIBLE_LIST: &str = "a commit lists pieces that cannot be in their segment";
 
-const NAMEABLE_PART: &str = "part of the data in the log is damaged: repair names the blocks that are lost, whose reads then fail \
-                             until they are written, and keeps the others";
-
 impl LogDrive {
     /// Whether no place in the log belongs to two ranges of the volume.
     pub(in crate::log) fn has_one_tenant_a_place(&self) -> bool {
@@ -318,7 +315,7 @@ impl LogDrive {
     #[cold]
     fn note_damage(&mut self, scan: &mut LogScan<'_>, header: &AppendHeader) -> Result<(), OpenError> {
         if self.on_damage == OnDamage::Refuse {
-            return Err(self.damaged(NAMEABLE_PART));
+            return Err(OpenError::DamagedData { device: self.log_device.index() });
         }
         // What a damaged index lists is in the headers, which are being read.
         let AppendBody::Data(members) = &header.body else { return Ok(()) };
