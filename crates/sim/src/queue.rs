@@ -29,7 +29,8 @@ impl Completions {
     pub(crate) fn push(&mut self, at: Nanos, tag: Tag) {
         let new = u128::from(at.0) << 64 | u128::from(self.sequence) << 32 | u128::from(tag.0);
         self.sequence = self.sequence.wrapping_add(1);
-        if self.first == NONE {
+        // No command has the highest tag, so half of it tells.
+        if self.first as u64 == NONE as u64 {
             self.first = new;
             return;
         }

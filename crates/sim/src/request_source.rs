@@ -78,14 +78,20 @@ impl<'a> RequestSource<'a> {
         fitted.spread_out(&mut self.batch);
     }
 
-    /// From now on another thread reads the trace, ahead of this one. Nothing may have been taken yet. It also notes in `touched`
-    /// what the requests access.
-    pub(crate) fn read_ahead(mut self, touched: Option<Touched>) -> RequestSource<'a> {
+    /// From now on the source notes in `touched` what the requests access. Nothing may have been taken yet.
+    pub(crate) fn note(&mut self, touched: Touched) {
+        let Reader::Here(fitted) = &mut self.reader else {
+            unreachable!("what is accessed is noted before it is read ahead")
+        };
+        debug_assert!(self.at == 0, "all that is accessed is noted");
+        fitted.touched = Some(touched);
+        fitted.note(&self.batch);
+    }
+
+    /// From now on another thread reads the trace, ahead of this one. Nothing may have been taken yet.
+    pub(crate) fn read_ahead(mut self) -> RequestSource<'a> {
         self.hash_rest();
         let Reader::Here(mut fitted) = self.reader else { unreachable!("a trace is read ahead once") };
-        debug_assert!(self.at == 0, "all that is accessed is noted");
-        fitted.touched = touched;
-        fitted.note(&self.batch);
         fitted.hash = self.hash;
         let reader = match self.ended {
             true => Reader::Here(fitted),

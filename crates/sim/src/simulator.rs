@@ -146,42 +146,51 @@ enum Admitted {
 
 impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
     fn replay(&mut self) -> Result<(), SimError> {
+        // Until when nothing is due, as of the last time that the clock was set.
+        let (mut deadline, mut of_cache) = (Nanos::MAX, Nanos::MAX);
+        let mut completes = false;
         loop {
-            let arrival = loop {
+            // What an event commands is carried out in one place, which is compiled into this loop.
+            let volume = if completes && self.completions.next() <= self.now {
+                self.complete_next::<SEVERAL>()
+            } else {
+                if std::mem::take(&mut completes) {
+                    if deadline <= self.now {
+                        self.tick()?;
+                    }
+                    if of_cache <= self.now {
+                        self.tick_cache();
+                    }
+                }
                 match self.admit()? {
-                    Admitted::To { volume } => self.carry_out(volume),
-                    Admitted::NoneBefore(arrival) => break arrival,
+                    Admitted::To { volume } => volume,
+                    Admitted::NoneBefore(arrival) => {
+                        let mut end = Nanos::MAX;
+                        if self.in_flight == 0 && self.source.peek().is_none() {
+                            if self.until <= self.now {
+                                return Ok(());
+                            }
+                            end = self.until;
+                        }
+                        deadline = self.machine.deadline();
+                        if WATCHED {
+                            of_cache = self.above.as_ref().map_or(Nanos::MAX, |above| above.deadline());
+                        }
+                        let due = deadline.min(of_cache);
+                        let next = self.completions.next().min(self.device_event).min(due).min(arrival).min(end);
+                        // One comparison for both, so that intervals cost nothing unless they are asked for.
+                        if WATCHED && next > self.interval_end {
+                            self.end_intervals_before(next)?;
+                        }
+                        // A timer may be overdue, because timers run only between events.
+                        self.now = self.now.max(next);
+                        self.look_at_devices();
+                        completes = true;
+                        continue;
+                    }
                 }
             };
-            let mut end = Nanos::MAX;
-            if self.in_flight == 0 && self.source.peek().is_none() {
-                if self.until <= self.now {
-                    return Ok(());
-                }
-                end = self.until;
-            }
-            let deadline = self.machine.deadline();
-            let of_cache =
-                if WATCHED { self.above.as_ref().map_or(Nanos::MAX, |above| above.deadline()) } else { Nanos::MAX };
-            let due = deadline.min(of_cache);
-            let next = self.completions.next().min(self.device_event).min(due).min(arrival).min(end);
-            // One comparison for both, so that intervals cost nothing unless they are asked for.
-            if WATCHED && next > self.interval_end {
-                self.end_intervals_before(next)?;
-            }
-            // A timer may be overdue, because timers run only between events.
-            self.now = self.now.max(next);
-            self.look_at_devices();
-            while self.completions.next() <= self.now {
-                let volume = self.complete_next::<SEVERAL>();
-                self.carry_out(volume);
-            }
-            if deadline <= self.now {
-                self.tick()?;
-            }
-            if of_cache <= self.now {
-                self.tick_cache();
-            }
+            self.carry_out_here(volume);
         }
     }
 
@@ -325,7 +334,10 @@ impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
                 for volume in volumes {
                     let Volume { engine, touched, .. } = &self.machine.volumes[volume];
                     engine.prefetch(offset, near);
-                    if near && let Some(touched) = touched {
+                    if WATCHED
+                        && near
+                        && let Some(touched) = touched
+                    {
                         touched.prefetch(offset);
                     }
                 }
@@ -397,10 +409,10 @@ impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
         {
             bounds.host_wrote(request.offset, request.len);
         }
-        if let Some(touched) = touched {
-            touched.touch(request.op, request.offset, request.len);
-        }
         if WATCHED {
+            if let Some(touched) = touched {
+                touched.touch(request.op, request.offset, request.len);
+            }
             if let Some(uses) = &mut self.uses {
                 uses.counts.used(self.now, volume, request.op, request.offset, request.len);
             }
@@ -420,9 +432,15 @@ impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
         }
     }
 
-    /// Gives the commands of a volume's engine to the devices. Its code is there once, so that it is once in the processor's cache.
+    /// Gives the commands of a volume's engine to the devices, by a call that is not compiled into the caller.
     #[inline(never)]
     fn carry_out(&mut self, volume: usize) {
+        self.carry_out_here(volume);
+    }
+
+    /// Gives the commands of a volume's engine to the devices, compiled into the caller.
+    #[inline(always)]
+    fn carry_out_here(&mut self, volume: usize) {
         let volume = if SEVERAL { volume } else { 0 };
         if WATCHED && self.uses.is_some() {
             self.count_moves(volume);

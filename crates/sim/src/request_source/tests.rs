@@ -62,7 +62,7 @@ fn read(then: Then, fit: Fit, limit: Option<u64>, spread: Option<Spread>, ahead:
     if let Some(spread) = spread {
         source.spread(spread);
     }
-    let mut source = if ahead { source.read_ahead(None) } else { source };
+    let mut source = if ahead { source.read_ahead() } else { source };
     let mut requests = Vec::new();
     let end = loop {
         match source.take() {
@@ -104,7 +104,7 @@ fn errors_come_after_the_requests_before_them() {
         let mut given = given;
         given.batches[0].retain(|request| request.offset.0 + request.len.0 <= 1 << 20);
         let source = RequestSource::new(Box::new(given), Bytes::mib(1), 2, Fit::Strict, None, &|_| {}).unwrap();
-        let mut source = if ahead { source.read_ahead(None) } else { source };
+        let mut source = if ahead { source.read_ahead() } else { source };
         let mut taken = 0;
         loop {
             match source.take() {
@@ -139,7 +139,7 @@ fn a_trace_that_is_not_read_to_its_end_keeps_no_thread_waiting() {
         }
     }
     let source = RequestSource::new(Box::new(Endless(ended)), Bytes::mib(1), 1, Fit::Wrap, None, &|_| {}).unwrap();
-    let mut source = source.read_ahead(None);
+    let mut source = source.read_ahead();
     source.take().unwrap().unwrap();
     drop(source);
     end.recv_timeout(std::time::Duration::from_secs(20)).expect("the thread ends and drops the trace");

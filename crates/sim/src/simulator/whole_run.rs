@@ -24,10 +24,12 @@ pub(crate) fn simulate(
     ahead: bool,
 ) -> Result<Outcome, SimError> {
     let is_plain = machine.volumes.len() == 1 && !is_watched(design, &machine, options);
+    // All requests of a plain run count from its start, so what they access is noted batch by batch.
+    if let Some(touched) = machine.volumes[0].touched.take_if(|_| is_plain) {
+        source.note(touched);
+    }
     if ahead {
-        // All requests count from the start, so the other thread can note what they access.
-        let touched = machine.volumes[0].touched.take_if(|_| is_plain);
-        source = source.read_ahead(touched);
+        source = source.read_ahead();
     }
     match machine.volumes.len() {
         1 if is_plain => simulate_volumes::<false, false>(design, machine, source, options),
