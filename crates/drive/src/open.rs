@@ -293,13 +293,16 @@ impl Device {
         Some(if is_block { (u64::MAX, about.rdev()) } else { (about.dev(), about.ino()) })
     }
 
-    /// Whether the disk was taken out since it was opened, or is smaller than it was: Linux says of a disk that was taken out that it
-    /// has no size. This does not wait for commands in flight, as a seek to the end would.
-    pub(crate) fn was_removed(&self) -> bool {
+    /// Whether the disk was taken out since it was opened, or the disk or file has become smaller than this: Linux says of a disk that
+    /// was taken out that it has no size. This does not wait for commands in flight, as a seek to the end would.
+    pub(crate) fn is_smaller_than(&self, least: Bytes) -> bool {
         const BLKGETSIZE64: rustix::ioctl::Opcode = rustix::ioctl::opcode::read::<usize>(0x12, 114);
-        // SAFETY: the kernel writes 64 bits, the size in bytes.
-        let size = || unsafe { rustix::ioctl::ioctl(&self.file, rustix::ioctl::Getter::<BLKGETSIZE64, u64>::new()) };
-        self.is_block && size().is_ok_and(|size| size < self.size.0)
+        let size = match self.is_block {
+            // SAFETY: the kernel writes 64 bits, the size in bytes.
+            true => unsafe { rustix::ioctl::ioctl(&self.file, rustix::ioctl::Getter::<BLKGETSIZE64, u64>::new()) },
+            false => rustix::fs::fstat(&self.file).map(|about| about.st_size as u64),
+        };
+        size.is_ok_and(|size| size < least.0)
     }
 
     /// Makes Linux look for partitions of the disk again. What cannot have any is left as it is.

@@ -186,6 +186,7 @@ impl Service {
         };
         let system = |what| move |source| ServeError::System { what, source };
         let pool = Pool::new(settings.pool.0 as usize).map_err(system("memory for the pool (--pool)"))?;
+        let waker = Waker::new().map_err(system("an eventfd"))?;
         let handoff = Handoff::new(&spec.process_death, &settings.notifier);
         let InPlace { devices, mut engine, opened, state, read_only, held } = open_in_place(spec, &settings, &handoff)?;
         let tuner = spec.tuner.clone();
@@ -246,9 +247,7 @@ impl Service {
         // A request, with its place in a block, must fit into half of the pool, so that two clients never block each other.
         let most = (settings.pool.0 / 2).min(32 << 20);
         export.block.maximum = Bytes(1 << most.ilog2());
-        export.check()?;
         let (sender, calls) = mpsc::channel();
-        let waker = Waker::new().map_err(|source| ServeError::System { what: "an eventfd", source })?;
         let handle = Handle::new(sender, waker);
         let paths: Vec<_> = devices.iter().map(|device| device.as_ref().map(|device| device.path.clone())).collect();
         let drives = Arc::new(DriveTable::new(&Linux::default(), &paths, settings.health));
@@ -256,21 +255,11 @@ impl Service {
             name: at.name.clone(),
             size: device.as_ref().map(|device| device.size),
         };
-        let recorder = settings.record.as_ref().zip(recording).map(|(record, file)| {
+        let begin = settings.record.clone().zip(recording).map(|(record, file)| {
             let devices = devices.iter().zip(&spec.devices).map(recorded).collect();
-            Recorder::begin(
-                record,
-                file,
-                Start {
-                    version: settings.version,
-                    name: spec.name.clone(),
-                    volume: engine.volume_size(),
-                    devices,
-                    state,
-                },
-            )
+            let (version, name, volume) = (settings.version, spec.name.clone(), engine.volume_size());
+            (record, file, Start { version, name, volume, devices, state })
         });
-        let recorder = recorder.transpose()?;
         let mut service = Service {
             engine,
             read_only,
@@ -293,7 +282,7 @@ impl Service {
             sites: Vec::new(),
             refused: Arc::default(),
             log: None,
-            recorder,
+            recorder: None,
             memory,
             handoff,
             _served: served,
@@ -301,15 +290,20 @@ impl Service {
             announce: None,
             drives,
         };
-        let fits = Volume::<Disks>::moves_fit(&service.engine, service.settings.move_memory.0);
-        match fits.map_err(ServeError::from).and_then(|()| Ok(Listener::bind(endpoint)?)) {
-            Ok(listener) => service.listeners.push(listener),
+        let make_ready = || -> Result<(), ServeError> {
+            service.export.check()?;
+            Volume::<Disks>::moves_fit(&service.engine, service.settings.move_memory.0)?;
+            service.recorder = begin.map(|(record, file, start)| Recorder::begin(&record, file, start)).transpose()?;
+            service.listeners.push(Listener::bind(endpoint)?);
+            Ok(())
+        };
+        match make_ready() {
+            Ok(()) => Ok(service),
             Err(error) => {
                 service.close_unserved();
-                return Err(error);
+                Err(error)
             }
         }
-        Ok(service)
     }
 
     /// Sets the log that the program writes, so that the status can report lines that were dropped.

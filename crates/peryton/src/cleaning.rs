@@ -18,13 +18,19 @@ pub fn is_known(age: f64, status: &Value) -> bool {
     status["uptime_s"].as_f64().is_none_or(|uptime| age + 1.0 < uptime)
 }
 
+/// The name of a device that fails, and that cleaning may wait for.
+pub fn waits_for(status: &Value) -> Option<&str> {
+    let devices = status["devices"].as_object()?;
+    devices.iter().find(|(_, device)| device["outage"].is_object()).map(|(name, _)| name.as_str())
+}
+
 /// The lines of the status: how much is dirty, and what is wrong with that. None if nothing is dirty.
 pub fn lines(status: &Value) -> Vec<String> {
     let cleaning = &status["cleaning"];
     let Some(oldest) = cleaning["oldest_s"].as_f64() else { return Vec::new() };
-    let fails = status["devices"].as_object().into_iter().flatten().find(|(_, device)| device["outage"].is_object());
+    let fails = waits_for(status);
     let why = match cleaning["state"].as_str() {
-        _ if let Some((name, _)) = fails => &format!("cleaning waits for {name}"),
+        _ if let Some(name) = fails => &format!("cleaning waits for {name}"),
         _ if cleaning["is_under_way"] != true => "not cleaning now",
         Some("idle") => "cleaning, because the slow device is idle",
         Some("aging") => "cleaning, because of its age",

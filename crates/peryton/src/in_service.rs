@@ -134,10 +134,12 @@ fn takes_no_writes(status: &Value) -> Option<&str> {
 pub fn tell_design(done: &Value) -> Result<(), Failure> {
     match (done["design"].as_str(), done["design_error"].as_str()) {
         (Some(design), _) => output::tell(&format!("{design} has the new path\n")),
-        (None, Some(why)) => {
-            terminal::remark(&format!("the design is unchanged: {why}"));
-            Ok(())
-        }
+        (None, Some(why)) => Err(design_unchanged(why)),
         (None, None) => Ok(()),
     }
+}
+
+/// The device has its new path, and the design does not.
+pub fn design_unchanged(why: &str) -> Failure {
+    Failure::failed(format!("the device has taken its place, and the design is unchanged: {why}"))
 }

@@ -5,6 +5,8 @@
 //! pages, `top/` the live screen, `twin/` compares a recording with its replay, `calibrating/` measures devices. `output` and `table` are
 //! where text and results go, `failure` is how an error is told, and `completing/` answers shells.
 
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 mod at_risk;
 mod calibrating;
 mod cleaning;

@@ -1,6 +1,10 @@
-//! What is written to standard error besides errors: progress and remarks. `--quiet` leaves them out.
+//! What is written to standard error besides errors: progress and remarks, which `--quiet` leaves out, and reports of a supervisor.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::{
+    fmt::Display,
+    io::{self, Write},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 use indicatif::{ProgressBar, ProgressDrawTarget};
 
@@ -69,6 +73,11 @@ pub fn remark_warnings() {
 /// Writes a remark: one line that is no error.
 pub fn remark(text: &str) {
     if !QUIET.load(Relaxed) {
-        eprintln!("peryton: {text}");
+        report(text);
     }
+}
+
+/// Writes a line to standard error. If that is closed or full, there is no one left to report it to.
+pub fn report(text: impl Display) {
+    let _ = writeln!(io::stderr(), "peryton: {text}");
 }

@@ -292,11 +292,12 @@ impl Disks {
         [self.faults.next_due(), self.outages_due()].into_iter().flatten().min()
     }
 
-    /// The device of a command, if the kernel's answer means that it failed.
-    pub(crate) fn device_that_failed(&self, slot: u32, result: i32) -> Option<DeviceId> {
+    /// The device of a command, if the kernel's answer means that it failed, or that it was flushed. A flush succeeds also after the
+    /// device was cut off, and writes make a file longer again.
+    pub(crate) fn device_in_question(&self, slot: u32, result: i32) -> Option<DeviceId> {
         let job = self.jobs[slot as usize].as_ref().expect("the kernel answers what it was asked");
-        let transfers = matches!(job.chunk.ask(), Ask::Read | Ask::Write);
-        (result < 0 || result == 0 && transfers).then(|| self.asked(slot))
+        let asks = matches!(job.chunk.ask(), Ask::Read | Ask::Write | Ask::Sync);
+        (result < 0 || result == 0 && asks).then(|| self.asked(slot))
     }
 
     /// Handles the kernel's answer: the number of bytes transferred, or a negative error number.

@@ -193,7 +193,7 @@ impl Handle {
         let index = gone.index;
         if let Some(file) = gone.file {
             // The file may be open still: the device has failed and works again.
-            if same_file(&file.path, path) && is_same(&file) && !file.was_removed() && !fresh {
+            if same_file(&file.path, path) && is_same(&file) && !file.is_smaller_than(file.size) && !fresh {
                 return if file.size < gone.need { Err(too_small(&file)) } else { Ok(file) };
             }
             drop(file);

@@ -143,13 +143,20 @@ impl Server {
         self.about.events.report(What::InDoubt { devices, stopped });
     }
 
-    /// The kernel's answer; or, if it is a failure of a disk that was taken out, that the disk has gone. Linux answers as if such
+    /// The kernel's answer to a command that failed or to a flush; or that the disk has gone, if it was taken out. Linux answers as if such
     /// a disk had no size: reads end before their first byte, writes lack space, flushes fail. The disk does not come back by itself.
-    /// The same holds for a disk that has become smaller: its end answers like that, and no space that is made elsewhere helps.
+    /// The same holds for a disk or file that has become smaller than the volume needs: what was at its end is lost.
     pub(super) fn unless_removed(&self, slot: u32, result: i32) -> i32 {
-        let failed = self.volume.backend.device_that_failed(slot, result);
-        let device = failed.and_then(|device| self.about.devices.get(device.index())?.as_ref());
-        if device.is_some_and(Device::was_removed) { -libc::ENXIO } else { result }
+        let index = self.volume.backend.device_in_question(slot, result).map(DeviceId::index);
+        let device = index.and_then(|index| Some((index, self.about.devices.get(index)?.as_ref()?)));
+        let is_cut_off = |(index, device): (usize, &Device)| {
+            let used = match self.changing.away() {
+                None => device.used(self.volume.engine().device_bytes()[index]),
+                Some(_) => device.size,
+            };
+            device.is_smaller_than(used.min(device.size))
+        };
+        if device.is_some_and(is_cut_off) { -libc::ENXIO } else { result }
     }
 
     /// The device whose outage keeps the volume from becoming idle, if there is one.

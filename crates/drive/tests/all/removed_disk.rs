@@ -8,7 +8,7 @@ use std::{
 
 use crate::served::{Client, config, spec};
 use crate::tools::output_of;
-use peryton_drive::{Endpoint, Service, Settings, format};
+use peryton_drive::{Endpoint, Service, Settings, VolumeSpec, format};
 use peryton_units::Nanos;
 
 const BLOCK: usize = 4096;
@@ -52,8 +52,26 @@ fn a_disk_that_was_taken_out_is_given_up_although_it_seems_to_lack_space() {
     let mut spec = spec(directory.path(), config);
     spec.devices[0].path = disk.device.clone().into();
     format(&spec, true).unwrap();
-    let nbd = directory.path().join("nbd");
-    let service = Service::open(&spec, &Endpoint::Unix(nbd.clone()), Settings::default()).unwrap();
+    is_given_up(&spec, || disk.take_out());
+}
+
+/// The fear: writes make a file longer again that was cut off, and what it had reads as zeros without an error.
+#[test]
+fn a_file_that_was_cut_off_is_given_up_although_writes_make_it_longer() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut config = config("back");
+    config.tuning.patience = Nanos::from_s(600);
+    let spec = spec(directory.path(), config);
+    format(&spec, true).unwrap();
+    is_given_up(&spec, || {
+        File::options().write(true).open(&spec.devices[0].path).unwrap().set_len(BLOCK as u64).unwrap();
+    });
+}
+
+/// Serves the volume until its first device is cut off and given up.
+fn is_given_up(spec: &VolumeSpec, cut_off: impl FnOnce()) {
+    let nbd = spec.devices[1].path.with_file_name("nbd");
+    let service = Service::open(spec, &Endpoint::Unix(nbd.clone()), Settings::default()).unwrap();
     let handle = service.handle();
     let thread = std::thread::spawn(move || service.run());
     let mut client = Client::connect(&nbd);
@@ -61,7 +79,7 @@ fn a_disk_that_was_taken_out_is_given_up_although_it_seems_to_lack_space() {
         client.write(at, &[9; BLOCK], false).unwrap();
     }
     client.flush().unwrap();
-    disk.take_out();
+    cut_off();
     let began = Instant::now();
     while handle.status().unwrap()["state"] != "degraded" {
         assert!(began.elapsed() < Duration::from_secs(30), "{}", handle.status().unwrap());

@@ -7,7 +7,7 @@ use peryton_units::{Bytes, Nanos};
 use serde_json::{Value, json};
 
 use super::{check, writeback};
-use crate::{failure::Failure, in_service, naming::Served, output, terminal, volume};
+use crate::{failure::Failure, in_service, naming::Served, output, volume};
 
 /// Options of `peryton re-add`.
 #[derive(Debug, clap::Args)]
@@ -70,10 +70,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 pub fn tell_path(path: Option<&Path>, name: &str, updated: Option<Result<PathBuf, String>>) -> Result<(), Failure> {
     match (updated, path) {
         (Some(Ok(design)), _) => output::tell(&format!("{} has the new path\n", design.display())),
-        (Some(Err(why)), _) => {
-            terminal::remark(&format!("the design is unchanged: {why}"));
-            Ok(())
-        }
+        (Some(Err(why)), _) => Err(in_service::design_unchanged(&why)),
         (None, Some(path)) => output::tell(&format!("set the path of '{name}' in the design to {}\n", path.display())),
         (None, None) => Ok(()),
     }

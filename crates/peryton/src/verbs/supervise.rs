@@ -34,7 +34,7 @@ use signal_hook::{
     low_level,
 };
 
-use crate::{failure::Failure, output, volume};
+use crate::{failure::Failure, output, terminal, volume};
 
 /// Options of `peryton supervise`.
 #[derive(Debug, clap::Args)]
@@ -109,7 +109,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         after => Some(after),
     };
     let notifier = Notifier::from_environment().unwrap_or_else(|error| {
-        eprintln!("peryton: NOTIFY_SOCKET: {error}; the service manager is not notified");
+        terminal::report(format!("NOTIFY_SOCKET: {error}; the service manager is not notified"));
         Notifier::default()
     });
     // The path as it is now: a newer version of the program is started by the same name.
@@ -189,7 +189,7 @@ impl Supervisor<'_> {
                     continue;
                 }
                 Task::Renew => {
-                    eprintln!("peryton: {}", self.renew());
+                    terminal::report(self.renew());
                     supervision.goes_on();
                     continue;
                 }
@@ -220,7 +220,7 @@ impl Supervisor<'_> {
             return Err(Failure::bad_input(format!("{path}: process {other} supervises it already: stop that first")));
         }
         let Some(server) = ServerProcess::running(pid).map_err(Failure::failed)? else { return Ok(()) };
-        eprintln!("peryton: {path}: process {pid} serves it without a supervisor, and hands it over");
+        terminal::report(format!("{path}: process {pid} serves it without a supervisor, and hands it over"));
         self.notifier.extend(Duration::from_nanos(END_WITHIN.0));
         server.ask(Ask::HandOver);
         if server.ends_within(Duration::from_nanos(END_WITHIN.0)) {
@@ -261,7 +261,7 @@ impl Supervisor<'_> {
                 if self.notifier.keeps()
                     && let Err(error) = self.notifier.keep(HANDOFF_NAME, descriptor.as_fd())
                 {
-                    eprintln!("peryton: systemd does not keep the memory for the next server: {error}");
+                    terminal::report(format!("systemd does not keep the memory for the next server: {error}"));
                 }
                 *self.kept.borrow_mut() = Some(descriptor);
             }
@@ -292,7 +292,7 @@ impl Supervisor<'_> {
                     let how = status.map_or("is lost".to_owned(), |status| format!("ended with {status}"));
                     let line = format!("the server {how}{}", if waits { "; its block device waits" } else { "" });
                     self.notifier.status(&line);
-                    eprintln!("peryton: {line}");
+                    terminal::report(&line);
                 }
             }
             News::Stop => {
@@ -338,7 +338,7 @@ impl Supervisor<'_> {
                 };
             }
             if !waited {
-                eprintln!("peryton: waiting for devices.{name}: {path}");
+                terminal::report(format!("waiting for devices.{name}: {path}"));
             }
             waited = true;
             self.notifier.status(&format!("waiting for device {name}: {path}"));
@@ -360,7 +360,7 @@ impl Supervisor<'_> {
             return None;
         }
         let devices = block_devices().unwrap_or_else(|error| {
-            eprintln!("peryton: {error}");
+            terminal::report(&error);
             Vec::new()
         });
         devices.into_iter().find(|device| device.design == self.design && device.state != "stopped")
@@ -373,7 +373,7 @@ impl Supervisor<'_> {
         supervision.started();
         started
             .inspect_err(|error| {
-                eprintln!("peryton: {}: {error}", self.program.display());
+                terminal::report(format!("{}: {error}", self.program.display()));
                 supervision.ended(self.now(), None, self.device().is_some());
             })
             .ok()
@@ -415,7 +415,7 @@ impl Supervisor<'_> {
         };
         let line = format!("the server {why}; its state is {state}; it is killed");
         self.notifier.status(&line);
-        eprintln!("peryton: {line}");
+        terminal::report(&line);
         server.ask(Ask::Kill);
     }
 

@@ -38,10 +38,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let left = Bytes(state["dirty_bytes"].as_u64().unwrap_or(0));
     output::tell(&match (state["state"].as_str(), left) {
         (_, Bytes::ZERO) => "nothing is dirty\n".to_owned(),
-        (Some("asked"), left) => match state["clean_in_s"].as_f64() {
-            Some(seconds) => format!("writing back {left}, which takes {}\n", cleaning::time(seconds)),
-            None => format!("writing back {left}\n"),
-        },
+        (Some("asked"), left) => {
+            match (cleaning::waits_for(&args.volume.value(&Ask::Status {}, "status")?), state["clean_in_s"].as_f64()) {
+                (Some(device), _) => format!("writing back {left}, which waits for device '{device}'\n"),
+                (None, Some(seconds)) => format!("writing back {left}, which takes {}\n", cleaning::time(seconds)),
+                (None, None) => format!("writing back {left}\n"),
+            }
+        }
         (_, left) => format!("the dirty data are written back; {left} became dirty meanwhile\n"),
     })
 }
@@ -56,14 +59,25 @@ pub fn wait(volume: &Served, mut state: Value) -> Result<Value, Failure> {
     let bar = terminal::bar(first);
     let style = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} written back, {eta} left");
     bar.set_style(style.expect("the template is a constant"));
-    while state["state"] == "asked" {
+    let mut gone = None;
+    while state["state"] == "asked" && gone.is_none() {
         thread::sleep(EVERY);
-        state = volume.value(&Ask::Status {}, "status")?["cleaning"].take();
+        let mut status = volume.value(&Ask::Status {}, "status")?;
+        state = status["cleaning"].take();
+        let devices = status["devices"].as_object().into_iter().flatten();
+        let is_gone = |device: &Value| device["state"] == "gone" && state["is_under_way"] != true;
+        gone = devices.filter(|(_, device)| is_gone(device)).map(|(name, _)| name.clone()).next();
         bar.set_position(first.saturating_sub(state["dirty_bytes"].as_u64().unwrap_or(0)));
     }
     bar.finish_and_clear();
     match lost()?.saturating_sub(before) {
-        0 => Ok(state),
+        0 => match gone.filter(|_| state["state"] == "asked") {
+            None => Ok(state),
+            Some(name) => Err(Failure::failed(format!(
+                "{} stay dirty, because device '{name}' was given up: peryton status names the remedy",
+                Bytes(state["dirty_bytes"].as_u64().unwrap_or(0))
+            ))),
+        },
         bytes => Err(Failure::lost(format!(
             "{} are lost with a device that was given up meanwhile: peryton status says where",
             Bytes(bytes)

@@ -46,6 +46,24 @@ fn jobs_is_the_number_of_threads() {
     }
 }
 
+/// The fear: a remark that cannot be written ends the verb in the middle of its work.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_remark_for_which_standard_error_has_no_room_ends_nothing() {
+    let folder = folder();
+    for device in ["fast.img", "slow.img"] {
+        fs::File::create(folder.path().join(device)).unwrap().set_len(64 << 20).unwrap();
+    }
+    let create = |err: Stdio, design: &str, force: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_peryton"));
+        command.args(["create", design, "--fast", "fast.img", "--slow", "slow.img"]).args(force);
+        command.current_dir(folder.path()).stdout(Stdio::null()).stderr(err).output().unwrap()
+    };
+    assert!(!create(Stdio::piped(), "v.toml", &[]).stderr.is_empty(), "it has a remark");
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    assert_eq!(create(full.into(), "w.toml", &["--force"]).status.code(), Some(0));
+}
+
 #[test]
 fn results_do_not_depend_on_jobs_and_quiet_leaves_remarks_out() {
     let folder = folder();
