@@ -38,14 +38,18 @@ impl Server {
         }
         let (device, what) = match (&self.changing.now, &self.replacing.now) {
             (Some(change), _) => match change.aim {
-                Aim::Leave(_) => (change.device, "being evacuated: wait until that is done, or stop it (--stop)"),
+                Aim::Leave(_) => {
+                    (change.device, "being evacuated: wait until that is done, or stop it (peryton remove --stop)")
+                }
                 Aim::Resize { .. } => {
                     (change.device, "being resized: wait until that is done, or stop it (peryton resize --stop)")
                 }
                 Aim::Return(_) | Aim::Fill(_) => (change.device, "just being taken in"),
                 Aim::Reopen => return Some("the volume is being opened again after a failed flush".to_owned()),
             },
-            (None, Some(replaced)) => (replaced.device, "being replaced: wait until that is done, or stop it (--stop)"),
+            (None, Some(replaced)) => {
+                (replaced.device, "being replaced: wait until that is done, or stop it (peryton replace --stop)")
+            }
             (None, None) => return None,
         };
         Some(format!("'{}' is {what}", self.about.names[device]))

@@ -113,7 +113,7 @@ fn three_tiers_are_the_answer_where_no_two_do_for_the_money() {
     assert_eq!(tiers, ["fast", "slow.fast", "slow.slow"]);
     let lost: f64 = failures.tiers.iter().map(|tier| 1.0 - tier.data_loss_probability.unwrap()).product();
     assert!((failures.data_loss_probability.unwrap() - (1.0 - lost)).abs() < 1e-12);
-    assert!(failures.tiers[1].loses.contains("not written back") && failures.tiers[2].loses.contains("no other tier"));
+    assert!(failures.tiers[1].loses.contains("dirty data") && failures.tiers[2].loses.contains("no other tier"));
 }
 
 #[test]
