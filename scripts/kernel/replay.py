@@ -96,6 +96,13 @@ def memory():
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
+def no_holder(image):
+    at, length = HOLDER
+    with open(image, "r+b") as file:
+        file.seek(at)
+        file.write(bytes(length))
+
+
 class Replay:
     """The log of one run, replayed onto copies of the two devices."""
 
@@ -126,7 +133,7 @@ class Replay:
                 taken, flushed = self.some_of_the_next(point, last)
             # The machine that had the volume is known to be off, so nothing waits for a sign of it.
             for image in self.copy:
-                self.no_holder(image)
+                no_holder(image)
             drive = Drive(self.peryton, f"{self.scratch}/drive", design(self.placement, *self.mib), *self.copy)
             try:
                 checked += self.examine(drive, flushed, turn)
@@ -138,12 +145,6 @@ class Replay:
         what = "blocks" if self.load == "records" else "files"
         return (f"{self.placement}, {self.load}: {len(chosen)} of {flushes} flushes replayed ({torn} of them with some later writes), "
                 f"{len(self.log.entries)} entries in the log, {checked} {what} verified")
-
-    def no_holder(self, image):
-        at, length = HOLDER
-        with open(image, "r+b") as file:
-            file.seek(at)
-            file.write(bytes(length))
 
     def some_of_the_next(self, point, last):
         """Adds some of the writes between this flush and the next. What was written with FUA is durable in its turn."""

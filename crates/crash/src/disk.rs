@@ -329,6 +329,11 @@ impl Disk {
         self.first += count as u64;
     }
 
+    /// Makes durable all that was written.
+    pub(crate) fn write_out(&mut self) {
+        self.flushed(self.mark());
+    }
+
     /// A flush has failed. Of all that no flush has covered, the oldest part is settled, write by write, as kept, torn or
     /// lost, which means that what was there before is there again; the rest is still to be flushed. Later flushes know
     /// nothing of it. Says whether anything was lost.

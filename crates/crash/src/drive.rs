@@ -257,8 +257,7 @@ impl Storage for Direct<'_> {
         if disk.dead {
             return Err(DeviceError);
         }
-        let mark = disk.mark();
-        disk.flushed(mark);
+        disk.write_out();
         Ok(())
     }
 

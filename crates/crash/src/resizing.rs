@@ -157,8 +157,7 @@ impl World {
                     // The next opening flushes before it relies on what a disk says. If the power fails before that, the old size may be
                     // in force again, which is the same as if it had failed in the first place.
                     for disk in &mut disks {
-                        let mark = disk.mark();
-                        disk.flushed(mark);
+                        disk.write_out();
                     }
                     self.takes_size(sizes, grown, &disks);
                 }

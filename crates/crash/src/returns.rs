@@ -168,8 +168,7 @@ impl World {
         let disk = &mut self.drive.disks[index];
         disk.dead = false;
         // It has written its cache out meanwhile. What may be missing without that is tested by devices that come back with the power.
-        let mark = disk.mark();
-        disk.flushed(mark);
+        disk.write_out();
         if !returns {
             disk.bad.clear();
         }
@@ -286,8 +285,7 @@ impl World {
         // The next opening flushes all disks before it relies on what they say. If the power fails before that, it may be as if it had failed
         // in the first place.
         for disk in &mut disks {
-            let mark = disk.mark();
-            disk.flushed(mark);
+            disk.write_out();
         }
         self.drive.disks[index].dead = !is_part;
         if is_part {

@@ -112,6 +112,5 @@ impl World {
 fn write(disk: &mut Disk, at: Bytes, bytes: Vec<u8>) {
     let entry = disk.entry(at, bytes);
     disk.write(entry);
-    let mark = disk.mark();
-    disk.flushed(mark);
+    disk.write_out();
 }

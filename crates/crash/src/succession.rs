@@ -157,10 +157,7 @@ impl World {
         // What says so may be in a cache. The next opening flushes all disks before it relies on that. If the power fails before, the other
         // disk may be in charge, which is the same as if it had failed in the first place.
         if succession.stage == SuccessionStage::Succeeding {
-            for disk in &mut disks {
-                let mark = disk.mark();
-                disk.flushed(mark);
-            }
+            disks.iter_mut().for_each(Disk::write_out);
         }
         Ok(disks)
     }

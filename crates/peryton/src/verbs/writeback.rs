@@ -64,9 +64,10 @@ pub fn wait(volume: &Served, mut state: Value) -> Result<Value, Failure> {
         thread::sleep(EVERY);
         let mut status = volume.value(&Ask::Status {}, "status")?;
         state = status["cleaning"].take();
-        let devices = status["devices"].as_object().into_iter().flatten();
-        let is_gone = |device: &Value| device["state"] == "gone" && state["is_under_way"] != true;
-        gone = devices.filter(|(_, device)| is_gone(device)).map(|(name, _)| name.clone()).next();
+        if state["is_under_way"] != true {
+            let mut devices = status["devices"].as_object().into_iter().flatten();
+            gone = devices.find(|(_, device)| device["state"] == "gone").map(|(name, _)| name.clone());
+        }
         bar.set_position(first.saturating_sub(state["dirty_bytes"].as_u64().unwrap_or(0)));
     }
     bar.finish_and_clear();

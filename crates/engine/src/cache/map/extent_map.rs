@@ -412,8 +412,10 @@ impl ExtentMap {
         let mut masks = self.masks.clone();
         let mut entries: Vec<MapEntry> = zeroed_vec(self.extents.len());
         // Pages of only unmapped extents are not written, and take no memory.
-        for (entry, extent) in entries.iter_mut().zip(&self.extents).filter(|(_, extent)| !extent.entry().is_empty()) {
-            *entry = extent.entry();
+        for (entry, now) in entries.iter_mut().zip(self.extents.iter().map(Extent::entry)) {
+            if !now.is_empty() {
+                *entry = now;
+            }
         }
         for (extent, (place, had)) in &self.left_behind {
             entries[*extent as usize] = MapEntry::new(Some(*place), had.dirty() != 0, true);
