@@ -87,7 +87,7 @@ pub(crate) fn place(requests: &mut [Request], account: &mut Account) {
     for request in requests {
         if request.len > OBJECT_UNIT {
             account.cut += 1;
-            account.cut_bytes += request.len - OBJECT_UNIT;
+            account.cut_bytes = account.cut_bytes.saturating_add(request.len - OBJECT_UNIT);
             request.len = OBJECT_UNIT;
         }
         request.offset = Bytes(slot(request.offset.0) * OBJECT_UNIT.0);

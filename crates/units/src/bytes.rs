@@ -52,6 +52,10 @@ impl Bytes {
     pub fn checked_add(self, other: Bytes) -> Option<Bytes> {
         self.0.checked_add(other.0).map(Bytes)
     }
+    /// `self + other`, or the largest value.
+    pub const fn saturating_add(self, other: Bytes) -> Bytes {
+        Bytes(self.0.saturating_add(other.0))
+    }
     /// `self` times `n`, or the largest value.
     pub const fn saturating_mul(self, n: u64) -> Bytes {
         Bytes(self.0.saturating_mul(n))

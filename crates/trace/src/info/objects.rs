@@ -99,7 +99,10 @@ impl ObjectCharacteristics {
             account: trace.account(),
             request_bytes: sizes.summary(),
             objects: seen.len() as u64 * sample.weight(),
-            footprint_bytes: seen.values().map(|(size, _)| size).sum::<u64>().saturating_mul(sample.weight()),
+            footprint_bytes: seen
+                .values()
+                .fold(0, |sum: u64, (size, _)| sum.saturating_add(*size))
+                .saturating_mul(sample.weight()),
             requested_once_share: if seen.is_empty() { 0.0 } else { once as f64 / seen.len() as f64 },
             sampled_share: sample.share(),
         })

@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use peryton_trace::{Format, ObjectRequest, OpenOptions, Request, Source, read};
+use peryton_trace::{Format, ObjectCharacteristics, ObjectRequest, OpenOptions, Request, Source, read};
 use peryton_units::{Bytes, Nanos, Op};
 
 fn options(columns: &str, units: &str) -> OpenOptions {
@@ -158,6 +158,19 @@ fn a_trace_of_objects_has_ids_and_whole_sizes() {
     assert!(found[0].id == found[2].id && found[0].id != found[1].id);
     let message = read("t", &b"8,0 1 1 1.0 5 Q R 8 + 8 [x]\n"[..], &OpenOptions::default()).unwrap().into_objects();
     assert!(message.err().unwrap().to_string().contains("blkparse has blocks, not objects"));
+}
+
+/// The fear: sizes of a wrong column end the program, because their sum does not fit.
+#[test]
+fn sums_of_the_largest_objects_are_the_largest_number() {
+    let (options, largest) = (OpenOptions { format: Some(Format::Webcachesim), ..OpenOptions::default() }, i64::MAX);
+    let text: String = (1..=3).map(|id| format!("{id} {id} {largest} 1 1\n")).collect();
+    let open = || read("t", Cursor::new(text.clone().into_bytes()), &options).unwrap();
+    let (mut reader, mut batch) = (open(), Vec::new());
+    reader.next_batch(&mut batch).unwrap();
+    assert_eq!((batch.len(), reader.account().cut_bytes), (3, Bytes(u64::MAX)));
+    let found = ObjectCharacteristics::of(&mut open().into_objects().unwrap()).unwrap();
+    assert_eq!((found.bytes_read, found.footprint_bytes), (u64::MAX, u64::MAX));
 }
 
 /// The fear: one sample in four formats has four totals.
