@@ -212,13 +212,13 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
 
     /// Recovers the state from the devices, and makes it durable. `unwritten_from`: after a clean close, the places from which on none was
     /// ever written; after a crash every free place may hold data. `trust`: what the user has said of devices that contradict each
-    /// other. `handoff`: the records that a killed server has left in memory.
+    /// other. `blank`: devices that have held no data of the volume. `handoff`: the records that a killed server has left in memory.
     fn recover(
         &mut self,
         _io: &mut Io<Self::Step>,
         _storage: &mut dyn Storage,
         _volume: VolumeId,
-        (_unwritten_from, _trust): (Option<[u32; 2]>, Trust),
+        (_unwritten_from, _trust, _blank): (Option<[u32; 2]>, Trust, u32),
         _handoff: Option<&Found>,
         _opened: &mut Opened,
     ) -> Result<(), OpenError> {

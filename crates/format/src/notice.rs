@@ -1,5 +1,4 @@
-//! What the metadata on one device records about the other one: so that the slow device can be used without the fast one, and is
-//! complete again when it returns.
+//! What the metadata on one device records about the other one, so that the slow device can be used without the fast one.
 
 /// What a checkpoint or a commit records about the devices. Needed when one of them is missing, or returns; and
 /// `slow_current` decides after a power loss whether clean copies count, and whether a gap in the journal is harmless.
@@ -12,19 +11,16 @@ pub struct Notice {
     /// extent of a further region newer on the fast device. The metadata of the slow device therefore name all data that may be newer
     /// on the fast one.
     pub write_intent: bool,
-    /// Caching, while the slow device is given up: whether its absence is the only reason for every loss, so that its return restores all
-    /// lost data.
-    pub lost_with_slow: bool,
 }
 
 impl Notice {
     /// The bits of a checkpoint's header and of a block of a commit.
     pub(crate) fn word(self) -> u32 {
-        u32::from(self.slow_current) | u32::from(self.write_intent) << 1 | u32::from(self.lost_with_slow) << 2
+        u32::from(self.slow_current) | u32::from(self.write_intent) << 1
     }
 
     pub(crate) fn of_word(word: u32) -> Notice {
         let has = |bit: u32| word >> bit & 1 != 0;
-        Notice { slow_current: has(0), write_intent: has(1), lost_with_slow: has(2) }
+        Notice { slow_current: has(0), write_intent: has(1) }
     }
 }

@@ -29,6 +29,7 @@ const STATE_AT: usize = 20;
 const COMPAT_AT: usize = 144;
 const INCOMPAT_AT: usize = 148;
 const RETURNABLE_AT: usize = 152;
+const BLANK_AT: usize = 156;
 const SIZES_AT: usize = 160;
 const SEALS_AT: usize = SIZES_AT + 8 * MOST_DEVICES;
 const GIVEN_UP_AT: usize = SEALS_AT + 8 * MOST_DEVICES;
@@ -152,6 +153,8 @@ pub struct Superblock {
     pub successions: [u8; MOST_DEVICES],
     /// The gone devices that were evacuated, one bit each. They held nothing that the others lack, so the volume needs none of them.
     pub evacuated: u32,
+    /// The devices that took the place of a gone one, one bit each, and that have held no data of the volume. The next opening makes the map say so.
+    pub blank: u32,
     /// What formatting fixed.
     pub geometry: Geometry,
     /// The driver's notes: its settings.
@@ -262,6 +265,7 @@ impl Superblock {
             given_up: GivenUp::default(),
             successions: [0; MOST_DEVICES],
             evacuated: 0,
+            blank: 0,
             geometry,
             notes: String::new(),
         }
@@ -330,6 +334,7 @@ impl Superblock {
             words.for_each(|(index, word)| put_u32(&mut block, PLACES_AT + index * 4, word));
         }
         put_u32(&mut block, EVACUATED_AT, self.evacuated);
+        put_u32(&mut block, BLANK_AT, self.blank);
         block[NOTES_AT..NOTES_AT + self.notes.len()].copy_from_slice(self.notes.as_bytes());
         seal(&mut block, Kind::Superblock, self.volume);
         block
@@ -401,6 +406,7 @@ impl Superblock {
             given_up: GivenUp { commit: get_u64(block, GIVEN_UP_AT), returnable: get_u32(block, RETURNABLE_AT) },
             successions,
             evacuated: get_u32(block, EVACUATED_AT),
+            blank: get_u32(block, BLANK_AT),
             geometry: Geometry {
                 devices,
                 placement: get_placement(block)?,
@@ -449,6 +455,10 @@ impl fmt::Display for Superblock {
         let emptied = gone_of(self.evacuated & self.gone);
         if !emptied.is_empty() {
             writeln!(f, "of these evacuated: {}", emptied.join(", "))?;
+        }
+        let blank = gone_of(self.blank);
+        if !blank.is_empty() {
+            writeln!(f, "devices that took a place and hold no data yet: {}", blank.join(", "))?;
         }
         for (device, times) in self.successions.iter().enumerate().filter(|(_, times)| **times > 0) {
             writeln!(f, "device {device} was replaced while the volume was served: {times} times")?;
@@ -555,12 +565,13 @@ mod tests {
             Superblock { successions, ..plain.clone() },
             Superblock { state: VolumeState::Aside, ..plain.clone() },
             Superblock { gone: 1, evacuated: 1, ..plain.clone() },
+            Superblock { blank: 2, ..plain.clone() },
         ];
         for block in &blocks {
             assert_eq!(Superblock::decode(&block.encode()).as_ref(), Ok(block));
             assert_ne!(block.seal(), plain.seal());
         }
-        let [displaced, _, replaced, _, evacuated] = &blocks;
+        let [displaced, _, replaced, _, evacuated, blank] = &blocks;
         let differences = plain.geometry.differences(&displaced.geometry);
         assert!(differences.iter().any(|line| line.contains("taken over with data")));
         // Numbers that contradict each other are damage.
@@ -571,6 +582,7 @@ mod tests {
         // A copy that counts a succession is the newer one of two.
         assert!(replaced.age() > plain.age());
         assert!(replaced.to_string().contains("device 1 was replaced while the volume was served: 2 times"));
+        assert!(blank.to_string().contains("hold no data yet: 1"), "{blank}");
         assert!(evacuated.to_string().contains("of these evacuated: 0"), "{evacuated}");
     }
 

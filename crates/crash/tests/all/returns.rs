@@ -3,16 +3,14 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::crashing;
-
-use crashing::{Disks, Machine, check_all, formatted, open};
+use super::{
+    crashing::{Disks, Machine, blank, check_all, formatted, open},
+    every::{FAST, Fault, Faulty, SLOW},
+};
 use peryton_crash::{Ends, Kind, Options, torture};
-use peryton_engine::{Cleaning, Command, Config, DeviceId, Hybrid, Placement, Tuning, WritePolicy, closed};
+use peryton_engine::{Cleaning, Command, Config, DeviceId, Engine, Hybrid, Placement, Tuning, WritePolicy, closed};
 use peryton_units::{Bytes, Nanos, Op};
 use rand::RngExt;
-
-const FAST: DeviceId = DeviceId(0);
-const SLOW: DeviceId = DeviceId(1);
 
 /// Returns how many devices came back, and how many were evacuated.
 fn must_pass(seeds: std::ops::Range<u64>, options: &Options) -> (u64, u64) {
@@ -165,4 +163,110 @@ fn a_lost_block_stays_lost_when_its_device_dies_and_comes_back_again() {
         }
     }
     assert!(stayed > 100, "{stayed}");
+}
+
+/// Zeros replaced what a commit calls newer on the fast device, and the slow device died before it was flushed. Its return must not bring
+/// back what it held before, whether the server goes on meanwhile, or is killed and finds the slow device missing. Nothing else is lost.
+#[test]
+fn what_was_discarded_is_not_what_the_slow_device_held_before() {
+    for (extent, is_killed) in [(4, false), (16, false), (4, true), (16, true)] {
+        let extent = Bytes::kib(extent);
+        let pair = Hybrid { fast: FAST, slow: SLOW, extent };
+        let tuning = Tuning {
+            promotion_threshold: 0,
+            demotion_low: 6,
+            demotion_high: 12,
+            write: WritePolicy::Back,
+            cleaning: Cleaning::UNBOUNDED,
+            writeback_delay: Nanos::from_s(3600),
+            commit_interval: Nanos::from_s(3600),
+            ..Tuning::default()
+        };
+        let config = Config { devices: vec![extent * 16, extent * 64], placement: Placement::Caching(pair), tuning };
+        let mut machine = open(&config, formatted(&config)).unwrap();
+        machine.driver.keep_in_memory();
+        let len = extent.0 as usize;
+        for byte in [1, 2] {
+            for index in 0..4 {
+                machine.request(Op::Write, extent.0 * index, vec![byte; len]);
+            }
+            machine.request(Op::Flush, 0, Vec::new());
+            if byte == 1 {
+                machine.call(|engine, now, out| engine.write_all_back(now, out));
+                machine.carry_out_all();
+                machine.tick(Nanos::from_s(3600));
+                machine.carry_out_all();
+            }
+        }
+        machine.ask(Op::Discard, 0, vec![0; len]);
+        machine.carry_out_but(|command| matches!(command, Command::Flush { device: SLOW, .. }), None);
+        assert_eq!(machine.answered.len(), 1, "the discard is answered before the slow device is flushed");
+
+        let mut memory = machine.driver.memory.clone();
+        let slow = machine.disks.0[SLOW.index()].take();
+        let mut slow = Disks(vec![slow]);
+        slow.lose_everything();
+        if is_killed {
+            let mut storage = Faulty::new(&mut machine.driver.disks, &mut memory, Fault::FailsOnce, u32::MAX, 1);
+            Engine::open_without(config.clone(), &mut storage, &[SLOW]).unwrap();
+        } else {
+            gives_up(&mut machine, SLOW);
+        }
+        let mut disks = machine.driver.disks;
+        disks.0[SLOW.index()] = slow.0.remove(0);
+        closed::readmit(config.clone(), &mut disks, SLOW).unwrap();
+        let mut machine = open(&config, disks).unwrap();
+        let lost = machine.engine.losses(2);
+        assert_eq!(lost.ranges, [Bytes::ZERO..extent], "{extent:?}, killed: {is_killed}");
+        for index in 1..4 {
+            assert_eq!(machine.request(Op::Read, extent.0 * index, vec![0; len]), vec![2; len]);
+        }
+    }
+}
+
+/// The fear: an empty device is to take the place of the slow one, the server is killed, the old device is found to work, and all its data count
+/// as lost, because the map of the fast device said so first.
+#[test]
+fn the_slow_device_comes_back_whole_until_another_has_its_place() {
+    let extent = Bytes::kib(16);
+    let pair = Hybrid { fast: FAST, slow: SLOW, extent };
+    let tuning = Tuning { promotion_threshold: 0, demotion_low: 6, demotion_high: 12, ..Tuning::default() };
+    let config = Config { devices: vec![extent * 16, extent * 64], placement: Placement::Caching(pair), tuning };
+    let mut machine = open(&config, formatted(&config)).unwrap();
+    let mut model = vec![0; extent.0 as usize * 64];
+    for at in (0..40).map(|index| index * extent.0) {
+        model[at as usize..][..4096].fill(1);
+        machine.request(Op::Write, at, vec![1; 4096]);
+    }
+    machine.request(Op::Flush, 0, Vec::new());
+    machine.settle();
+    let slow = machine.disks.0[SLOW.index()].take();
+    gives_up(&mut machine, SLOW);
+    machine.close();
+    let (mut came_back, mut took_place) = (0, 0);
+    for at in 0.. {
+        let mut disks = machine.driver.disks.clone();
+        disks.0[SLOW.index()] = blank(&config).0.swap_remove(SLOW.index());
+        let mut memory = None;
+        let mut storage = Faulty::new(&mut disks, &mut memory, Fault::Kill, at, u64::from(at));
+        let replaced = closed::replace(config.clone(), &mut storage, SLOW, true);
+        if !storage.has_struck() {
+            replaced.unwrap();
+            break;
+        }
+        let mut old = disks.clone();
+        old.0[SLOW.index()] = slow.clone();
+        match closed::readmit(config.clone(), &mut old, SLOW) {
+            Ok(_) => {
+                came_back += 1;
+                check_all(&mut open(&config, old).unwrap(), &model);
+            }
+            Err(error) => {
+                took_place += 1;
+                let machine = open(&config, disks).unwrap_or_else(|other| panic!("{at}: {error}; {other}"));
+                assert!(machine.engine.losses(0).bytes > extent * 20, "{at}: {error}");
+            }
+        }
+    }
+    assert!(came_back > 10 && took_place > 0, "{came_back} came back, {took_place} took its place");
 }

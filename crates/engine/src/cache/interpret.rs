@@ -71,16 +71,18 @@ impl RecoveryRules {
         if is_on_gone || self.trusts_origins || entry.place().is_none() {
             // Dirty data are lost with their place, and a place that is gone no longer records which blocks are lost.
             let misses = is_on_gone && entry.is_dirty() || masks.lost() != 0 && !self.trusts_origins;
-            return State::new(None, masks, entry.is_lost() || misses || self.gone.slow);
+            return State::new(None, masks, entry.is_lost() || misses);
         }
         let mut masks = Masks::new(masks.valid() & self.all, masks.differs_from_origin() & self.all);
         if mutation::is(Mutation::ForgetMasks) {
             masks = Masks::new(self.all, masks.differs_from_origin());
         }
         if self.gone.slow {
-            // There is no origin: the blocks on the fast device are valid, and all other blocks are lost.
-            let lost = if mutation::is(Mutation::ForgetLostBlocks) { masks.valid() } else { self.all };
-            masks = Masks::new(masks.valid() | self.all & !lost, lost);
+            // The origin may be older than any block on the fast device.
+            masks = masks.all_dirty();
+            if mutation::is(Mutation::ForgetLostBlocks) {
+                masks = Masks::new(masks.valid(), masks.dirty());
+            }
         } else if let Some(valid) = self.valid {
             masks = valid.masks_after_crash(masks);
         }
@@ -142,10 +144,12 @@ mod tests {
             (CALM, FAST, here(7, 0), nowhere(false)),
             (CALM, FAST, here(7, 1), nowhere(true)),
             (CALM, FAST, here(7, 8), nowhere(true)),
-            // The slow device is gone.
-            (copies, SLOW, here(7, 1), here(7, 15)),
-            (unflushed, SLOW, here(7, 0), nowhere(true)),
-            (CALM, SLOW, nowhere(false), nowhere(true)),
+            // The slow device is gone, with what only the origin has.
+            (copies, SLOW, here(7, 1), here(7, 7)),
+            (copies, SLOW, here(7, 9), here(7, 15)),
+            (unflushed, SLOW, here(7, 0), nowhere(false)),
+            (CALM, SLOW, nowhere(false), nowhere(false)),
+            (CALM, SLOW, nowhere(true), nowhere(true)),
             // Tiering has each extent once.
             (tiers, NONE, whole, whole),
             (tiers, FAST, whole, nowhere(true)),

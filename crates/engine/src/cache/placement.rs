@@ -305,7 +305,7 @@ impl PlacementOps for CacheDrive {
         io: &mut CacheIo,
         storage: &mut dyn Storage,
         volume: VolumeId,
-        found: (Option<[u32; 2]>, Trust),
+        found: (Option<[u32; 2]>, Trust, u32),
         left: Option<&Found>,
         opened: &mut Opened,
     ) -> Result<(), OpenError> {

@@ -1,10 +1,11 @@
 //! Joins the maps of two devices when one of them is taken back.
 //!
-//! For an extent that is lost without the device, the device's own map says where its data are. If they are on the device
-//! itself, the entry is right, because the device's map is as old as its data. If they are on the other device, the place may
+//! A slow device behind a cache has all that was lost with it, and the map of the fast device says what else is lost.
+//!
+//! In the other cases, for an extent that is lost without the device, the device's own map says where its data are. If they are on the
+//! device itself, the entry is right, because the device's map is as old as its data. If they are on the other device, the place may
 //! have been given to another extent since, and the extent stays lost. It also stays lost if that map has no copy of it: the
-//! copy was made after its last commit. A slow device's own map is not asked if all that is lost was lost with that device: the
-//! origin has it.
+//! copy was made after its last commit.
 
 use peryton_format::{
     blocks::Masks,
@@ -19,7 +20,7 @@ use peryton_format::{
 
 use crate::{
     api::command::DeviceId, api::error::OpenError, api::error::ReadmitError, cache::access::Mode,
-    cache::drive::CacheDrive, cache::step::CacheIo,
+    cache::drive::CacheDrive, cache::map::extent::Extent, cache::step::CacheIo,
 };
 
 impl CacheDrive {
@@ -49,13 +50,9 @@ impl CacheDrive {
         }
         let joined = survivor.iter().zip(&found.entries).map(|(ours, theirs)| self.joined(device, *ours, *theirs));
         let joined: Vec<MapEntry> = joined.collect();
-        let lost = |entries: &[MapEntry], masks: &[Masks]| {
-            let misses = |entry: &MapEntry| entry.is_lost() || map::masks_of(*entry, masks).lost() != 0;
-            entries.iter().filter(|entry| misses(entry)).count() as u64
-        };
-        let lost_before = lost(&survivor, &masks);
         self.join_masks(device, &joined, &found, &mut masks);
-        let restored = lost_before.saturating_sub(lost(&joined, &masks));
+        let misses = |entry: &&MapEntry| entry.is_lost() || map::masks_of(**entry, &masks).lost() != 0;
+        let restored = self.count_lost().saturating_sub(joined.iter().filter(misses).count() as u64);
         let words = (&joined[..], &masks[..]);
         let failed = |device: DeviceId| ReadmitError::Open(OpenError::Device { device: device.index() });
         let stayed = self.alive();
@@ -77,32 +74,27 @@ impl CacheDrive {
         Ok(restored)
     }
 
-    /// Whether this device, which comes back, has all that is lost without it.
-    fn is_complete_with(&self, back: DeviceId) -> bool {
-        back == self.layout.slow && self.journal.notified.lost_with_slow
+    /// Number of extents that are lost, or some of whose blocks are.
+    fn count_lost(&self) -> u64 {
+        let misses = |(extent, entry): &(u32, &Extent)| {
+            entry.is_lost() || entry.place().is_some() && self.lost_blocks(*extent) != 0
+        };
+        self.map.entries().filter(misses).count() as u64
     }
 
-    /// Sets the masks of places to the blocks that both devices together have.
+    /// Sets the masks of places to the blocks that both devices together have, if the fast one comes back.
     fn join_masks(&self, back: DeviceId, joined: &[MapEntry], found: &DurableMap, masks: &mut [Masks]) {
         let all = self.layout.blocks.map_or(0, |blocks| blocks.all);
         let placed = (0..).zip(joined.iter().zip(&found.entries));
-        for (extent, (entry, theirs)) in placed.filter(|_| !found.masks.is_empty()) {
+        for (extent, (entry, theirs)) in placed.filter(|_| !found.masks.is_empty() && back == self.layout.fast) {
             let Some(place) = entry.place() else { continue };
-            let (of_map, theirs) = (*theirs, map::masks_of(*theirs, &found.masks));
-            let ours = &mut masks[place.0 as usize];
-            *ours = match back == self.layout.slow {
-                // The origin has all data that were lost with it, except where it records newer data on the fast
-                // device.
-                true if self.is_complete_with(back) => Masks::new(ours.valid(), ours.dirty()),
-                true if of_map.is_lost() => Masks::new(ours.valid(), ours.dirty() | ours.lost()),
-                true => Masks::new(ours.valid(), ours.dirty() | ours.lost() & theirs.dirty()),
-                // The origin has all data that were not newer on the device when the device was given up. If that is
-                // not known, the device's data are at least as new as the origin, and the rest of the origin may be
-                // older than acknowledged writes.
-                false => match self.map.left_behind(extent, place) {
-                    Some(left) => Masks::new(theirs.valid() & left.differs_from_origin(), left.differs_from_origin()),
-                    None => Masks::new(theirs.valid(), all),
-                },
+            let theirs = map::masks_of(*theirs, &found.masks);
+            // The origin has all data that were not newer on the device when the device was given up. If that is
+            // not known, the device's data are at least as new as the origin, and the rest of the origin may be
+            // older than acknowledged writes.
+            masks[place.0 as usize] = match self.map.left_behind(extent, place) {
+                Some(left) => Masks::new(theirs.valid() & left.differs_from_origin(), left.differs_from_origin()),
+                None => Masks::new(theirs.valid(), all),
             };
         }
     }
@@ -113,11 +105,8 @@ impl CacheDrive {
         if mutation::is(Mutation::BelieveReturned) && ours.place().is_none() && theirs.place().is_some_and(on_back) {
             return theirs;
         }
-        if !ours.is_lost() {
+        if !ours.is_lost() || self.mode == Mode::Caching && back == self.layout.slow {
             return ours;
-        }
-        if self.is_complete_with(back) {
-            return MapEntry::default();
         }
         let ours = MapEntry::new(None, false, true);
         if theirs.is_lost() {
@@ -128,12 +117,9 @@ impl CacheDrive {
             (Mode::Tiering, _) => ours,
             // The copy is at least as new as its origin.
             (Mode::Caching, Some(place)) if on_back(place) => MapEntry::new(Some(place), true, false),
-            // The copy was on the device that stayed; the origin is as new if the copy was clean.
-            (Mode::Caching, Some(_)) if theirs.is_dirty() => ours,
             // The fast device's map may be older than the memory that recorded a copy on it, so the origin may be older
             // than acknowledged writes.
-            (Mode::Caching, None) if back == self.layout.fast => ours,
-            (Mode::Caching, _) => MapEntry::new(None, false, false),
+            (Mode::Caching, _) => ours,
         }
     }
 }

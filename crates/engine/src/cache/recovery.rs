@@ -7,7 +7,7 @@ use peryton_format::{
     checkpoint::{self, CheckpointHeader},
     entry::MapEntry,
     handoff::{Contents, Found},
-    map::{self, Named, NoMap, Older},
+    map::{self, DurableMap, Named, NoMap, Older},
     mutation::{self, Mutation},
     notice::Notice,
     storage::Storage,
@@ -20,12 +20,12 @@ use crate::{
     api::config::{Tuning, WritePolicy},
     api::error::{OLDER_THAN_RECORDS, OpenError},
     api::opened::{Opened, Trust},
-    cache::access::Mode,
+    cache::access::{Fenced, Mode},
     cache::drive::CacheDrive,
     cache::interpret::{RecoveryRules, State},
     cache::journal::map_journal::Durable,
     cache::map::changed::NoRecord,
-    cache::map::extent::{Place, Valid},
+    cache::map::extent::{Loss, Place, Valid},
     cache::reshape::Reshape,
     cache::step::CacheIo,
 };
@@ -43,7 +43,7 @@ impl CacheDrive {
         io: &mut CacheIo,
         storage: &mut dyn Storage,
         volume: VolumeId,
-        (unwritten_from, trust): (Option<[u32; 2]>, Trust),
+        (unwritten_from, trust, blank): (Option<[u32; 2]>, Trust, u32),
         handoff: Option<&Found>,
         opened: &mut Opened,
     ) -> Result<(), OpenError> {
@@ -66,15 +66,8 @@ impl CacheDrive {
             return Err(OpenError::Damaged { device: fast.index(), what: OLDER_THAN_RECORDS });
         }
         (opened.commits, opened.given_up.commit) = (found.replayed, found.last_commit);
-        // A killed process has left in memory the state of each extent that has changed since it opened the volume. Opening had written
-        // the whole map as a checkpoint, so that checkpoint and these states are the whole map, whatever the journal has.
-        for (extent, entry) in handoff.iter().flat_map(|handoff| &handoff.entries) {
-            found.entries[*extent as usize] = *entry;
-        }
-        if let Some(handoff) = handoff.filter(|_| !mutation::is(Mutation::TakeOverEntriesOnly)) {
-            for (place, masks) in &handoff.masks {
-                found.masks[*place as usize] = *masks;
-            }
+        if let Some(handoff) = handoff {
+            take_over(&mut found, handoff, gone.slow);
         }
         opened.taken_over = handoff.map(|handoff| handoff.entries.len() as u64);
         let untracked = gone.fast && !found.shows_newer && handoff.is_none();
@@ -97,7 +90,12 @@ impl CacheDrive {
             self.reshape_map(&mut found, reshape).map_err(damaged)?;
         }
         let restored = self
-            .load_map(io, (&found.entries, &found.masks), (unwritten_from, handoff.is_some(), found.notice), trust)
+            .load_map(
+                io,
+                (&found.entries, &found.masks),
+                (unwritten_from, handoff.is_some(), found.notice),
+                (trust, blank),
+            )
             .map_err(damaged)?;
         (opened.mapped, opened.dirty, opened.lost) = (restored.mapped, restored.dirty, restored.lost);
         let (image, masks) = self.map.image();
@@ -121,6 +119,33 @@ impl CacheDrive {
             .map_err(|device| OpenError::Device { device: device.index() })?;
         self.begin_generation(volume, (image, masks), &header);
         Ok(())
+    }
+}
+
+/// A killed process has left in memory the state of each extent that has changed since it opened the volume. Opening had written the
+/// whole map as a checkpoint, so that checkpoint and these states are the whole map, whatever the journal has.
+///
+/// Blocks that the journal calls dirty may be newer on the slow device by now, and not durable there. If it is gone, they are lost, even if it
+/// returns.
+fn take_over(found: &mut DurableMap, handoff: &Found, slow_is_gone: bool) {
+    let dirty = found.entries.iter().map(|entry| map::masks_of(*entry, &found.masks).dirty());
+    let durable: Vec<u16> = if slow_is_gone { dirty.collect() } else { Vec::new() };
+    for (extent, entry) in &handoff.entries {
+        found.entries[*extent as usize] = *entry;
+    }
+    if !mutation::is(Mutation::TakeOverEntriesOnly) {
+        for (place, masks) in &handoff.masks {
+            found.masks[*place as usize] = *masks;
+        }
+    }
+    for (entry, dirty) in found.entries.iter_mut().zip(durable) {
+        let masks = map::masks_of(*entry, &found.masks);
+        let outdated = dirty & !masks.valid();
+        match entry.place().and_then(|place| found.masks.get_mut(place.0 as usize)) {
+            _ if outdated == 0 => {}
+            Some(masks) => *masks = Masks::new(masks.valid(), masks.differs_from_origin() | outdated),
+            None => *entry = MapEntry::new(None, false, true),
+        }
     }
 }
 
@@ -184,7 +209,6 @@ impl CacheDrive {
         }
         storage.flush(device).map_err(|_| device)?;
         let both = [self.layout.fast, self.layout.slow];
-        self.map.nothing_comes_back();
         let (image, masks) = self.map.image();
         checkpoint::store(storage, &both, layout, &header, (&image[..], &masks[..]), volume)
     }
@@ -202,12 +226,13 @@ pub(crate) struct Restored {
 impl CacheDrive {
     /// Loads the durable map. `unwritten_from`: after a clean close, the places from which on none was ever written; after a
     /// crash every free place may hold data. `known`: the map is what a process that was killed had in memory. `notice`: the newest one.
+    /// `blank`: devices that took the place of a gone one, so that what is lost with it is lost for good.
     pub(crate) fn load_map(
         &mut self,
         io: &mut CacheIo,
         (image, masks): (&[MapEntry], &[Masks]),
         (unwritten_from, known, notice): (Option<[u32; 2]>, bool, Notice),
-        trust: Trust,
+        (trust, blank): (Trust, u32),
     ) -> Result<Restored, &'static str> {
         let mut restored = Restored::default();
         if image.len() != self.map.len() {
@@ -222,7 +247,10 @@ impl CacheDrive {
             Valid::Copy => mutation::is(Mutation::TrustCleanCopies),
             Valid::Origin => mutation::is(Mutation::KeepCleanCopies),
         };
+        let is_blank = |device: DeviceId| blank >> device.index() & 1 == 1;
+        let blank = Fenced { fast: is_blank(self.layout.fast), slow: is_blank(self.layout.slow) };
         let rules = RecoveryRules {
+            gone: Fenced { fast: self.gone.fast || blank.fast, slow: self.gone.slow || blank.slow },
             // A copy that the handoff calls clean is clean: the memory records a possible difference before copy or origin is written.
             valid: crashed.then(|| self.valid(io)).filter(|valid| !trusts(valid)),
             // With write-through, the server may have made host data durable at their origins alone, and not the copies, nor which copies count.
@@ -231,9 +259,7 @@ impl CacheDrive {
             trusts_origins: trust == Trust::Slow,
             ..self.recovery_rules()
         };
-        let nothing_lost = || image.iter().all(|entry| !entry.is_lost()) && masks.iter().all(|masks| masks.lost() == 0);
-        let lost_with_slow = self.mode == Mode::Caching && self.gone.slow && (notice.lost_with_slow || nothing_lost());
-        self.journal.set_lost_with_slow(lost_with_slow);
+        let loses_origins = self.mode == Mode::Caching && blank.slow;
         for (index, entry) in (0..).zip(image) {
             let at_rest = rules.without_stale_copies(State::of(*entry, masks));
             if at_rest.entry.place().is_some_and(|place| place.0 >= places) {
@@ -243,13 +269,18 @@ impl CacheDrive {
                 return Err("an extent is dirty that has no copy");
             }
             let State { entry, masks: parts } = self.interpret(&rules, at_rest);
-            let (place, lost) = (entry.place(), entry.is_lost());
-            self.map.set_lost(index, lost).needs_no_record(NoRecord::WholeMap);
-            if let Some(left) = at_rest.entry.place().filter(|_| lost && place.is_none()) {
+            let place = entry.place();
+            let loss = match self.loss(entry) {
+                Loss::None | Loss::WithOrigin if loses_origins && place.is_none() => Loss::Newest,
+                loss => loss,
+            };
+            self.map.set_loss(index, loss).needs_no_record(NoRecord::WholeMap);
+            if let Some(left) = at_rest.entry.place().filter(|_| loss == Loss::Newest && place.is_none() && !blank.fast)
+            {
                 self.map.leave_behind(index, left, at_rest.masks);
             }
-            restored.lost += u64::from(lost || place.is_some() && parts.lost() != 0);
             let Some(place) = place else { continue };
+            let parts = if loses_origins { Masks::new(parts.valid(), rules.all) } else { parts };
             restored.mapped += 1;
             restored.dirty += u64::from(entry.is_dirty());
             if !self.map.adopt(index, place) {
@@ -258,7 +289,9 @@ impl CacheDrive {
             if self.mode == Mode::Caching {
                 self.map.set_masks(index, parts, io.now).needs_no_record(NoRecord::WholeMap);
             }
+            restored.lost += u64::from(loss == Loss::None && self.lost_blocks(index) != 0);
         }
+        restored.lost += u64::from(self.map.lost());
         if crashed {
             self.map.takes_for_dirty(io.now);
         }
@@ -301,7 +334,7 @@ impl CacheDrive {
     pub(crate) fn notice_for(&self, tuning: &Tuning) -> Notice {
         let slow_current = self.mode == Mode::Caching && self.controller.is_none() && self.map.dirty().count() == 0;
         let write_intent = self.journal.names_newer(tuning) && !self.gone.any();
-        Notice { slow_current, write_intent, lost_with_slow: self.journal.notified.lost_with_slow }
+        Notice { slow_current, write_intent }
     }
 
     pub(crate) fn begin_notices(&mut self, tuning: &Tuning) {
@@ -329,8 +362,12 @@ impl CacheDrive {
 
     /// Where an extent is whose entry in the durable map is `durable`.
     pub(in crate::cache) fn interpret(&self, rules: &RecoveryRules, durable: State) -> State {
-        let is_on_gone = |place| self.layout.has_place(place) && self.is_on_gone(place);
-        rules.interpret(durable, durable.entry.place().is_some_and(is_on_gone))
+        let is_on_gone = |place| match self.layout.fast_slot(place) {
+            Some(_) => rules.gone.fast,
+            None => rules.gone.slow,
+        };
+        let place = durable.entry.place().filter(|place| self.layout.has_place(*place));
+        rules.interpret(durable, place.is_some_and(is_on_gone))
     }
 
     /// The valid one of copy and origin if a crash may have cut a write to one or both.

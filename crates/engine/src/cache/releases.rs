@@ -11,10 +11,9 @@ use peryton_units::{Bytes, Nanos, Op};
 use crate::{
     cache::access::{Mode, Release},
     cache::drive::CacheDrive,
-    cache::interpret::State,
     cache::journal::batch::Freed,
     cache::map::changed::NoRecord,
-    cache::map::extent::Place,
+    cache::map::extent::{Loss, Place},
     cache::step::{CacheCommand, CacheIo},
 };
 
@@ -99,7 +98,7 @@ impl CacheDrive {
 
     /// Drops a copy that is older than the origin.
     pub(in crate::cache) fn drop_stale(&mut self, io: &mut CacheIo, extent: u32) {
-        self.map.set_clean(extent).and(self.map.set_lost(extent, false)).needs_no_record(NoRecord::GivenUpNext);
+        self.map.set_clean(extent).and(self.map.set_loss(extent, Loss::None)).needs_no_record(NoRecord::GivenUpNext);
         self.drop_copy(io, extent, Release::Detached, false);
         self.map.entry_mut(extent).set_outdated(true);
     }
@@ -124,22 +123,30 @@ impl CacheDrive {
     /// Marks as lost the data of an extent that only a dead device had, if nothing can save them: a move may.
     #[cold]
     pub(in crate::cache) fn mark_lost(&mut self, io: &mut CacheIo, extent: u32) {
-        let (entry, masks) = (*self.map.entry(extent), self.map.masks_of(extent));
+        let (entry, now) = (*self.map.entry(extent), self.state(extent));
         let survives = entry.place().is_some_and(|place| !self.is_on_gone(place));
         if survives || !self.gone.any() || entry.moving().is_some() || self.held.is_some() {
             return;
         }
-        let found = self.interpret(&self.recovery_rules(), State { entry: entry.entry(), masks });
+        let outdated = self.gone.slow && self.blocks_outdated(extent) != 0;
+        let loss = match outdated {
+            true => Loss::Newest,
+            false => self.loss(self.interpret(&self.recovery_rules(), now).entry),
+        };
         if let Some(place) = entry.place() {
             self.map.set_clean(extent).and(self.map.unmap(extent)).needs_no_record(NoRecord::MeansTheSame);
             // The place is never used again, so the durable map may keep pointing to it.
             self.give_up(place, Release::NeverUsed);
         }
-        if found.entry.is_lost() && !entry.is_lost() && !mutation::is(Mutation::ForgetLost) {
-            self.map.set_lost(extent, true).needs_no_record(NoRecord::MeansTheSame);
+        if loss != Loss::None && !entry.is_lost() && !mutation::is(Mutation::ForgetLost) {
+            let changed = self.map.set_loss(extent, loss);
+            match outdated {
+                true => self.record(io, changed, false),
+                false => changed.needs_no_record(NoRecord::MeansTheSame),
+            }
             io.stats.lost_extents += 1;
             if let Some(place) = entry.place() {
-                self.map.leave_behind(extent, place, masks);
+                self.map.leave_behind(extent, place, now.masks);
             }
         }
     }
@@ -157,7 +164,7 @@ impl CacheDrive {
         // A discard of a lost extent is carried out as zeroing, so it restores the extent too.
         let restores = command.op == Op::Write || command.op == Op::Discard && command.zeroes;
         if restores && command.device == device && covered {
-            let changed = self.map.set_lost(extent, false);
+            let changed = self.map.set_loss(extent, Loss::None);
             self.record(io, changed, false);
         }
     }

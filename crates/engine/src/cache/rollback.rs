@@ -144,7 +144,6 @@ impl CacheDrive {
             }
         }
         if self.gone.any() {
-            self.journal.set_lost_with_slow(false);
             self.settle_losses(io);
         }
         io.rolls_back = false;

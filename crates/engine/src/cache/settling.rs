@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use peryton_format::{
     blocks::Masks,
+    entry::MapEntry,
     mutation::{self, Mutation},
 };
 use peryton_policy::ReplacementPolicy;
@@ -14,7 +15,7 @@ use crate::{
     cache::drive::CacheDrive,
     cache::interpret::{RecoveryRules, State},
     cache::map::changed::NoRecord,
-    cache::map::extent::Valid,
+    cache::map::extent::{Loss, Valid},
     cache::step::{CacheCall, CacheIo},
 };
 
@@ -26,7 +27,7 @@ pub(in crate::cache) fn sorted(extents: impl IntoIterator<Item = u32>) -> BTreeS
 impl CacheDrive {
     /// Where the data of an extent are certainly durable, if the fast or the slow device has failed a flush.
     pub(in crate::cache) fn sure(&self, extent: u32, [fast_failed, slow_failed]: [bool; 2]) -> State {
-        let now = State { entry: self.map.entry(extent).entry(), masks: self.map.masks_of(extent) };
+        let now = self.state(extent);
         let Some(durable) = &self.journal.durable else { return now };
         let (entry, masks) = durable.of(extent);
         let durable = State { entry, masks };
@@ -40,15 +41,21 @@ impl CacheDrive {
         }
         if caches && self.gone.slow {
             let both = if place == entry.place() { masks.valid() & now.masks.valid() } else { 0 };
-            return match (fast_failed, both) {
+            return match (fast_failed && place.is_some(), both) {
                 (false, _) => self.without_origin(extent, now, durable),
                 (true, 0) => State::new(None, Masks::default(), true),
                 (true, both) => {
-                    self.interpret_sure(State { masks: Masks::new(both, masks.differs_from_origin()), ..durable })
+                    let newer = masks.differs_from_origin() | now.masks.differs_from_origin() | now.masks.valid();
+                    State::new(place, Masks::new(both, newer), false)
                 }
             };
         }
         self.interpret_sure(durable)
+    }
+
+    /// The state that the durable map is to have of an extent.
+    pub(in crate::cache) fn state(&self, extent: u32) -> State {
+        State { entry: self.map.entry(extent).entry(), masks: self.map.masks_of(extent) }
     }
 
     fn interpret_sure(&self, durable: State) -> State {
@@ -60,12 +67,31 @@ impl CacheDrive {
         self.interpret(&rules, rules.without_stale_copies(durable))
     }
 
-    /// An extent whose origin is gone, with it what only the origin had.
+    /// An extent whose origin is gone. What was written there in place of dirty blocks may never have been flushed, so it is lost even if
+    /// the origin returns; and blocks that were written back are valid where the durable map has them.
     fn without_origin(&self, extent: u32, now: State, durable: State) -> State {
-        let comes_back = now.entry.place().is_none() && durable.entry.is_dirty() && self.blocks_outdated(extent) == 0;
-        let copy =
-            if comes_back { State { masks: Valid::Origin.masks_after_crash(durable.masks), ..durable } } else { now };
-        self.interpret(&self.recovery_rules(), copy)
+        let outdated = self.blocks_outdated(extent);
+        match now.entry.place() {
+            Some(_) => {
+                State { masks: Masks::new(now.masks.valid(), now.masks.differs_from_origin() | outdated), ..now }
+            }
+            None if outdated != 0 => State::new(None, Masks::default(), true),
+            None if durable.entry.is_dirty() => {
+                let copy = State { masks: Valid::Origin.masks_after_crash(durable.masks), ..durable };
+                self.interpret(&self.recovery_rules(), copy)
+            }
+            None => now,
+        }
+    }
+
+    /// Why an extent with this entry cannot be read.
+    pub(in crate::cache) fn loss(&self, entry: MapEntry) -> Loss {
+        let had_origin = self.mode == Mode::Caching && self.gone.slow && entry.place().is_none();
+        match (entry.is_lost(), had_origin) {
+            (true, _) => Loss::Newest,
+            (false, true) => Loss::WithOrigin,
+            (false, false) => Loss::None,
+        }
     }
 
     /// Changes the entry of an extent. Nothing is under way for it.
@@ -89,9 +115,10 @@ impl CacheDrive {
         if self.mode == Mode::Caching && sure.place().is_some() {
             self.map.set_masks(extent, masks, io.now).needs_no_record(NoRecord::GivenUpNext);
         }
-        let changed = self.map.set_lost(extent, sure.is_lost());
+        let loss = self.loss(sure);
+        let changed = self.map.set_loss(extent, loss);
         self.record(io, changed, false);
-        if sure.is_lost() && !before.is_lost() {
+        if loss != Loss::None && !before.is_lost() {
             io.stats.lost_extents += 1;
             let durable = self.journal.durable.as_ref().map(|durable| durable.of(extent));
             if let Some((entry, masks)) = durable
@@ -114,8 +141,8 @@ impl CacheDrive {
         }
         if self.mode == Mode::Caching && self.gone.slow {
             for extent in sorted(self.journal.updated()) {
-                let sure = self.sure(extent, [false; 2]);
-                if self.map.entry(extent).place().is_none() && sure.entry.place().is_some() {
+                let (sure, now) = (self.sure(extent, [false; 2]), self.state(extent));
+                if sure.entry.place().is_some() && sure != now {
                     self.settle_in(io, extent, sure);
                 }
             }

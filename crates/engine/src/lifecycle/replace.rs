@@ -109,7 +109,9 @@ impl<P: PlacementOps> Drive<P> {
             .fill_replacement(&self.io, storage, device, identity.volume, opened.generation)
             .map_err(failed)?;
         opened.volume = volume;
-        self.join(storage, device, Superblock { volume, gone: 0, evacuated: 0, seals: [0; MOST_DEVICES], ..identity })?;
+        let blank = 1 << device.index();
+        let says = Superblock { volume, gone: 0, evacuated: 0, blank, seals: [0; MOST_DEVICES], ..identity };
+        self.join(storage, device, says)?;
         Ok(opened)
     }
 }

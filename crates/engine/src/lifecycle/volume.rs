@@ -361,7 +361,8 @@ impl<P: PlacementOps> Drive<P> {
             let new = Superblock { geometry: geometry.clone(), ..newest.clone() };
             agree_on_size(storage, blocks, &new, (generation, &self.device_bytes))?;
         }
-        self.placed.recover(&mut self.io, storage, volume, (unwritten_from, trust), handoff.as_ref(), &mut opened)?;
+        let found = (unwritten_from, trust, newest.blank);
+        self.placed.recover(&mut self.io, storage, volume, found, handoff.as_ref(), &mut opened)?;
         opened.is_loss_unknown = self.losses(0).unknown;
         let identity = Superblock {
             generation,
@@ -372,6 +373,7 @@ impl<P: PlacementOps> Drive<P> {
             seals: given_up(&newest, opened.gone),
             given_up: if opened.gone == newest.gone { newest.given_up } else { opened.given_up },
             evacuated: opened.evacuated,
+            blank: 0,
             geometry,
             ..newest
         };

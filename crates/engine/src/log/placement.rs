@@ -236,7 +236,7 @@ impl PlacementOps for LogDrive {
         io: &mut LogIo,
         storage: &mut dyn Storage,
         volume: VolumeId,
-        (_, trust): (Option<[u32; 2]>, Trust),
+        (_, trust, _): (Option<[u32; 2]>, Trust, u32),
         left: Option<&Found>,
         opened: &mut Opened,
     ) -> Result<(), OpenError> {

@@ -61,7 +61,6 @@ impl MapJournal {
                 self.notified = Notice {
                     slow_current: header.notice.slow_current && self.notified.slow_current,
                     write_intent: header.notice.write_intent,
-                    lost_with_slow: header.notice.lost_with_slow && self.notified.lost_with_slow,
                 };
                 if self.hold == CommitHold::Draining {
                     self.hold = CommitHold::AwaitingSuperblocks;

@@ -226,11 +226,6 @@ impl MapJournal {
         self.notified = notified;
     }
 
-    /// Says of all commits from now on whether the slow device has all that is lost.
-    pub(in crate::cache) fn set_lost_with_slow(&mut self, lost_with_slow: bool) {
-        self.notified.lost_with_slow = lost_with_slow;
-    }
-
     /// Whether commits go to the slow device only where an extent of a further region becomes newer. Where extents have no origin, the slow device has
     /// to know where they are; and if there is one device, it has everything.
     pub(in crate::cache) fn names_newer(&self, tuning: &Tuning) -> bool {

@@ -49,14 +49,26 @@ impl Valid {
 
 /// Some of the copy is newer than its origin on the slow device (caching).
 const DIRTY: u8 = 1;
-/// Its only copy was lost to a device failure.
+/// Its data were lost with a device.
 const LOST: u8 = 2;
 /// The fast device has all blocks of the extent, and all of them are dirty (caching). Then the masks of its slot, which are elsewhere in
 /// memory, need not be read.
 const WHOLE: u8 = 4;
 const WHOLLY_DIRTY: u8 = 8;
+/// It is lost because its origin is gone, and for no other reason (caching).
+const LOST_WITH_ORIGIN: u8 = 32;
 /// Its place in the durable map may hold older data than where it is now (caching; only kept for an extent in no slot).
 const OUTDATED: u8 = 16;
+
+/// Why the data of an extent cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cache) enum Loss {
+    None,
+    /// Its origin has them, and is gone (caching). The durable map does not say so: the superblocks say what is gone.
+    WithOrigin,
+    /// The newest data are lost.
+    Newest,
+}
 
 impl Extent {
     #[inline]
@@ -86,7 +98,7 @@ impl Extent {
     /// The part of the entry that the durable map keeps.
     #[inline]
     pub(crate) fn entry(&self) -> MapEntry {
-        MapEntry::new(self.place(), self.is_dirty(), self.is_lost())
+        MapEntry::new(self.place(), self.is_dirty(), self.is_lost() && !self.has(LOST_WITH_ORIGIN))
     }
 
     /// Whether the copy is newer than its origin on the slow device (caching).
@@ -109,16 +121,29 @@ impl Extent {
         self.set(WHOLLY_DIRTY, masks.dirty() == all);
     }
 
-    /// Whether the only copy was lost to a device failure.
+    /// Whether its data were lost with a device, whichever.
     #[inline]
     pub(crate) fn is_lost(&self) -> bool {
         self.has(LOST)
     }
 
-    /// Sets the flag and returns its previous value. An entry that says so already is not written: its page may never have been.
+    fn loss(&self) -> Loss {
+        match (self.has(LOST), self.has(LOST_WITH_ORIGIN)) {
+            (false, _) => Loss::None,
+            (true, true) => Loss::WithOrigin,
+            (true, false) => Loss::Newest,
+        }
+    }
+
+    /// Says why it is lost, and returns what was said before. An entry that says so already is not written: its page may never have been.
     #[inline]
-    pub(super) fn set_lost(&mut self, lost: bool) -> bool {
-        if self.is_lost() == lost { lost } else { self.set(LOST, lost) }
+    pub(super) fn set_loss(&mut self, loss: Loss) -> Loss {
+        let before = self.loss();
+        if before != loss {
+            self.set(LOST, loss != Loss::None);
+            self.set(LOST_WITH_ORIGIN, loss == Loss::WithOrigin);
+        }
+        before
     }
 
     /// Whether the place in the durable map may hold older data. Says nothing of an extent that is in a slot.

@@ -20,7 +20,7 @@ use crate::cache::{
         candidates::MapCandidates,
         changed::{Changed, NoRecord},
         dirty::{AgePosition, DirtyIndex},
-        extent::{Extent, Place, Valid},
+        extent::{Extent, Loss, Place, Valid},
         index_set::IndexSet,
     },
 };
@@ -51,7 +51,7 @@ pub(in crate::cache) struct ExtentMap {
     taken_for_dirty: Option<Nanos>,
     /// The number of the present sweep of the cleaning, from 1 to 255.
     sweep: u8,
-    /// Number of extents whose only copy is lost.
+    /// Number of extents that are lost.
     lost: u32,
     /// The place and the blocks of data that were lost with a gone device, so that the device can come back.
     left_behind: BTreeMap<u32, (Place, Masks)>,
@@ -318,14 +318,17 @@ impl ExtentMap {
         }
     }
 
-    pub(in crate::cache) fn set_lost(&mut self, extent: u32, lost: bool) -> Changed {
-        match (self.extents[extent as usize].set_lost(lost), lost) {
-            (false, true) => self.lost += 1,
-            (true, false) => {
-                self.lost -= 1;
-                self.left_behind.remove(&extent);
-            }
-            _ => return Changed::of(extent),
+    pub(in crate::cache) fn set_loss(&mut self, extent: u32, loss: Loss) -> Changed {
+        let before = self.extents[extent as usize].set_loss(loss);
+        if before == loss {
+            return Changed::of(extent);
+        }
+        if before == Loss::None {
+            self.lost += 1;
+        }
+        if loss == Loss::None {
+            self.lost -= 1;
+            self.left_behind.remove(&extent);
         }
         self.has_changed(extent);
         Changed::of(extent)
@@ -422,11 +425,6 @@ impl ExtentMap {
             masks[place.0 as usize] = *had;
         }
         (entries, masks)
-    }
-
-    /// Forgets where the device that is gone had what is lost: it will not come back.
-    pub(in crate::cache) fn nothing_comes_back(&mut self) {
-        self.left_behind.clear();
     }
 
     // Slots of the fast device.

@@ -6,6 +6,7 @@ use crate::{
     api::error::RequestError,
     cache::access::Release,
     cache::drive::CacheDrive,
+    cache::map::extent::Loss,
     cache::movers::table::{Drained, Kind, Phase},
     cache::step::CacheCall,
 };
@@ -53,8 +54,7 @@ impl CacheDrive {
                 if failed {
                     io.stats.lost_extents += 1;
                     let extent = row.extent;
-                    self.journal.set_lost_with_slow(false);
-                    let changed = self.map.set_lost(extent, true);
+                    let changed = self.map.set_loss(extent, Loss::Newest);
                     self.record(io, changed, false);
                     for fragment in std::mem::take(&mut self.moves[index].answers) {
                         io.part_done(fragment.request, Err(RequestError::Device));

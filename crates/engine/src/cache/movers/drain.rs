@@ -10,6 +10,7 @@ use crate::{
     cache::drive::CacheDrive,
     cache::journal::batch::Waiter,
     cache::map::changed::NoRecord,
+    cache::map::extent::Loss,
     cache::movers::table::{Drained, Kind, Phase},
     cache::ready::Ready,
     cache::step::{CacheCall, CacheStep},
@@ -53,7 +54,10 @@ impl CacheDrive {
         // After a failure, part of the origin may be discarded. A dirty copy stays valid; a clean one may differ from its
         // origin and is dropped anyway.
         if !failed || !keeps {
-            self.map.set_clean(extent).and(self.map.set_lost(extent, false)).needs_no_record(NoRecord::GivenUpNext);
+            self.map
+                .set_clean(extent)
+                .and(self.map.set_loss(extent, Loss::None))
+                .needs_no_record(NoRecord::GivenUpNext);
             self.drop_clean(io, extent, Release::Discarded);
             // What the copy had is older than what was read at the origin since.
             self.map.entry_mut(extent).set_outdated(true);
@@ -92,7 +96,7 @@ impl CacheDrive {
             Drained::Drop(_) => self.answer(io, index, Err(RequestError::Device)),
             Drained::Unmap => {
                 let place = self.map.entry(extent).place().expect("only a mapped extent is unmapped");
-                let changed = self.map.unmap(extent).and(self.map.set_lost(extent, false));
+                let changed = self.map.unmap(extent).and(self.map.set_loss(extent, Loss::None));
                 self.map.entry_mut(extent).set_outdated(true);
                 self.give_up(place, Release::Discarded);
                 self.record(io, changed, false);

@@ -9,7 +9,7 @@ use crate::{
     cache::access::{Fragment, Release},
     cache::drive::CacheDrive,
     cache::map::changed::NoRecord,
-    cache::map::extent::Place,
+    cache::map::extent::{Loss, Place},
     cache::movers::table::{Kind, Phase},
     cache::step::{CacheCall, CacheStep},
 };
@@ -37,7 +37,7 @@ impl CacheDrive {
                 io.part_done(fragment.request, Err(RequestError::Device));
             }
         } else {
-            self.map.set_lost(extent, false).needs_no_record(NoRecord::GivenUpNext);
+            self.map.set_loss(extent, Loss::None).needs_no_record(NoRecord::GivenUpNext);
             io.stats.moves.promotions += u64::from(self.layout.fast_slot(to).is_some());
             self.settle(io, extent, to);
             io.part_done(fragment.request, Ok(()));

@@ -18,6 +18,7 @@ use crate::{
     cache::access::{Follow, Fragment, Mode, Route, Router},
     cache::blocks::runs,
     cache::drive::CacheDrive,
+    cache::map::extent::Loss,
     cache::step::{CacheCall, CacheIo, CacheStep},
 };
 
@@ -33,10 +34,6 @@ impl CacheDrive {
         }
         self.journal.fence(device);
         let before = self.map.lost();
-        let nothing_lost = before == 0 && self.map.all_masks().iter().all(|masks| masks.lost() == 0);
-        let loses_origins = self.mode == Mode::Caching && self.gone.slow;
-        let origins_have_all = nothing_lost && (0..self.layout.extents).all(|extent| self.blocks_outdated(extent) == 0);
-        self.journal.set_lost_with_slow(loses_origins && origins_have_all);
         self.settle_losses(io);
         self.making_room = false;
         self.candidates.clear();
@@ -105,7 +102,7 @@ impl CacheDrive {
         let nowhere = self.map.entry(fragment.extent).place().is_none();
         match (fragment.op, self.mode) {
             (Op::Discard, Mode::Tiering) if nowhere => {
-                let changed = self.map.set_lost(fragment.extent, false);
+                let changed = self.map.set_loss(fragment.extent, Loss::None);
                 self.record(io, changed, false);
                 io.part_done(fragment.request, Ok(()));
                 Some(Route::Taken)

@@ -19,7 +19,7 @@ use crate::{
     cache::blocks::first_run,
     cache::drive::CacheDrive,
     cache::map::changed::NoRecord,
-    cache::map::extent::Place,
+    cache::map::extent::{Loss, Place},
     cache::movers::table::{Drained, Kind, Phase},
     cache::step::{CacheCall, CacheCommand, CacheIo},
     io::RequestIndex,
@@ -171,7 +171,7 @@ impl CacheDrive {
         if entry.place().is_none() {
             // The copy was lost meanwhile; the origin has all of the data now.
             if entry.is_lost() && !failed {
-                let changed = self.map.set_lost(extent, false);
+                let changed = self.map.set_loss(extent, Loss::None);
                 self.record(io, changed, false);
             }
             return;
