@@ -81,7 +81,7 @@ impl RecoveryRules {
             // The origin may be older than any block on the fast device.
             masks = masks.all_dirty();
             if mutation::is(Mutation::ForgetLostBlocks) {
-                masks = Masks::new(masks.valid(), masks.dirty());
+                masks = Masks::new(self.all, self.all);
             }
         } else if let Some(valid) = self.valid {
             masks = valid.masks_after_crash(masks);
