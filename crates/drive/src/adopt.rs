@@ -15,7 +15,7 @@ use rustix::{fs::FallocateFlags, io::Errno};
 use serde::Serialize;
 
 use crate::{
-    format::{allocate, refuse_data},
+    format::{Part, refuse_data},
     multi_mount,
     notify::Notifier,
     offline::OfflineError,
@@ -273,10 +273,12 @@ fn check_blocks(spec: &VolumeSpec, opened: &Opened, plan: &Plan) -> Result<(), O
 fn prepare(opened: &Opened, plan: &Plan) -> Result<(), OfflineError> {
     let fast = opened.device(opened.fast);
     let sizes = plan.config.sizes().map_err(|error| OfflineError::Refused(error.to_string()))?;
+    let index = opened.fast.index();
+    let part = Part { need: sizes.devices[index], data_at: sizes.data_at[index], behind: sizes.behind[index] };
+    part.reserve(fast)?;
     // Nothing relies on it: what free places hold counts as unknown.
     let _ = rustix::fs::fallocate(&fast.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, fast.size.0);
-    let index = opened.fast.index();
-    allocate(fast, sizes.devices[index], sizes.data_at[index], sizes.behind[index])?;
+    part.allocate(fast)?;
     let end = if plan.displaced.is_elsewhere() { plan.displaced.at } else { records_at(fast.size) };
     if fast.is_block {
         return Ok(());

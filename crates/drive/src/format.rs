@@ -8,7 +8,7 @@ use std::{
 
 use peryton_engine::{Engine, Formatting, VolumeId};
 use peryton_units::Bytes;
-use rustix::fs::FallocateFlags;
+use rustix::{fs::FallocateFlags, io::Errno};
 use serde::Serialize;
 
 use crate::{
@@ -88,13 +88,16 @@ fn make(
     }
     // The device is as worn as it was.
     devices.iter().flatten().for_each(|device| multi_mount::take_up_wear(device, None));
-    let mut zeroed = true;
-    for ((device, need), behind) in devices.iter_mut().flatten().zip(needs).zip(behind) {
-        zeroed &= empty(device, *need, *behind)
-            .map_err(|(what, source)| OfflineError::Failed(format!("{device}: {what}: {source}")))?;
+    let parts = needs.iter().zip(data_at).zip(behind);
+    let parts = parts.map(|((need, data_at), behind)| Part { need: *need, data_at: *data_at, behind: *behind });
+    let parts: Vec<Part> = parts.collect();
+    for (device, part) in devices.iter().flatten().zip(&parts) {
+        part.reserve(device).map_err(failed(device, SPACE))?;
     }
-    for (((device, need), data_at), behind) in devices.iter().flatten().zip(needs).zip(data_at).zip(behind) {
-        allocate(device, *need, *data_at, *behind).map_err(failed(device, "allocating space for metadata"))?;
+    let mut zeroed = true;
+    for (device, part) in devices.iter_mut().flatten().zip(&parts) {
+        let is_empty = part.empty(device);
+        zeroed &= is_empty.map_err(failed(device, SPACE))?;
     }
     let volume = VolumeId(u128::from_le_bytes(random()?));
     let unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -108,7 +111,10 @@ fn make(
     Ok(volume)
 }
 
-fn failed(device: &Device, what: &'static str) -> impl Fn(io::Error) -> OfflineError {
+/// What is done when there is no space for metadata.
+pub(crate) const SPACE: &str = "making room for metadata";
+
+pub(crate) fn failed(device: &Device, what: &'static str) -> impl Fn(io::Error) -> OfflineError {
     move |source| OfflineError::Failed(format!("{device}: {what}: {source}"))
 }
 
@@ -122,41 +128,61 @@ pub(crate) fn refuse_data(device: &Device, force: bool) -> Result<(), OfflineErr
     })
 }
 
-type Failed = (&'static str, io::Error);
-
-/// Makes the part of a device that the volume uses read as zeros; returns whether that was possible without writing it
-/// all. `behind`: so much more a file has for snapshots.
-pub(crate) fn empty(device: &mut Device, need: Bytes, behind: Bytes) -> Result<bool, Failed> {
-    let file = &device.file;
-    if device.is_block {
-        // This call either deallocates the range, which then reads as zeros, or fails.
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        return Ok(rustix::fs::fallocate(file, flags, 0, need.0).is_ok());
-    }
-    let size = device.size.max(need + behind);
-    let resize = |to| rustix::fs::ftruncate(file, to).map_err(|error| ("changing its size", error.into()));
-    resize(0)?;
-    resize(size.0)?;
-    device.size = size;
-    Ok(true)
+/// The part of a device that a volume uses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    /// How long it is.
+    pub(crate) need: Bytes,
+    /// Where data begin, after metadata.
+    pub(crate) data_at: Bytes,
+    /// So much more an image file has for snapshots.
+    pub(crate) behind: Bytes,
 }
 
 /// Where superblocks end.
 const SUPERBLOCK: u64 = 4096;
 
-/// Gives an image file the space that metadata will take, so that a file system that is full later cannot keep the volume
-/// from saying what it is. Some file systems (those that copy on write) cannot promise it.
-pub(crate) fn allocate(device: &Device, need: Bytes, data_at: Bytes, behind: Bytes) -> io::Result<()> {
-    if device.is_block {
-        return Ok(());
+impl Part {
+    /// Gives an image file the space that metadata will take, and leaves what it holds as it is. Some file systems cannot do this, and
+    /// those that copy on write cannot promise it.
+    pub(crate) fn reserve(&self, device: &Device) -> io::Result<()> {
+        self.each_of_metadata(device, |_, _| Ok(()))
     }
-    for (from, to) in [(0, data_at.0), (need.0 - SUPERBLOCK, (need + behind).0)] {
-        match rustix::fs::fallocate(&device.file, FallocateFlags::KEEP_SIZE, from, to - from) {
-            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => write_zeros(device, from, to)?,
-            other => other?,
+
+    /// Makes the part read as zeros; returns whether that was possible without writing all of it. The metadata of an image file then have
+    /// their space, so that a file system that is full later cannot keep the volume from saying what it is.
+    pub(crate) fn empty(&self, device: &mut Device) -> io::Result<bool> {
+        if device.is_block {
+            // This call either deallocates the range, which then reads as zeros, or fails.
+            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            return Ok(rustix::fs::fallocate(&device.file, flags, 0, self.need.0).is_ok());
         }
+        let size = device.size.max(self.need + self.behind);
+        rustix::fs::ftruncate(&device.file, 0)?;
+        rustix::fs::ftruncate(&device.file, size.0)?;
+        device.size = size;
+        self.allocate(device)?;
+        Ok(true)
     }
-    Ok(())
+
+    /// Gives an image file the space of its metadata, whose content is lost.
+    pub(crate) fn allocate(&self, device: &Device) -> io::Result<()> {
+        self.each_of_metadata(device, |from, to| write_zeros(device, from, to))
+    }
+
+    /// Allocates the ranges of metadata; `otherwise`: on a file system that does not allocate.
+    fn each_of_metadata(&self, device: &Device, otherwise: impl Fn(u64, u64) -> io::Result<()>) -> io::Result<()> {
+        if device.is_block {
+            return Ok(());
+        }
+        for (from, to) in [(0, self.data_at.0), (self.need.0 - SUPERBLOCK, (self.need + self.behind).0)] {
+            match rustix::fs::fallocate(&device.file, FallocateFlags::KEEP_SIZE, from, to - from) {
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => otherwise(from, to)?,
+                other => other?,
+            }
+        }
+        Ok(())
+    }
 }
 
 fn write_zeros(device: &Device, from: u64, to: u64) -> io::Result<()> {
@@ -170,7 +196,7 @@ fn write_zeros(device: &Device, from: u64, to: u64) -> io::Result<()> {
         while done < len {
             match rustix::io::pwrite(&device.file, &bytes[done..], at + done as u64) {
                 Ok(moved) => done += moved,
-                Err(rustix::io::Errno::INTR) => {}
+                Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
         }

@@ -8,16 +8,17 @@ use peryton_engine::{
     adoption::{self, AdoptError},
     closed,
 };
+use peryton_format::displaced::Displaced;
 use peryton_units::Bytes;
 use thiserror::Error;
 
 use crate::{
     division,
-    format::{allocate, empty, zero},
+    format::{Part, SPACE, failed, refuse_data, zero},
     multi_mount::{self, HeldElsewhere},
     notify::Notifier,
     open::{Device, DeviceOpenError, DevicePath, Opening, Rights, named, refuse_used},
-    own_sizes, probe,
+    own_sizes,
     spec::VolumeSpec,
     storage::{Failed, Files},
 };
@@ -262,42 +263,9 @@ pub fn replace(
     }
     drop(files);
     refuse_used(&spec.devices[device])?;
-    let new = Device::open(&spec.devices[device], Opening { direct: true, rights: Rights::Create })?;
-    devices[device] = new;
-    // The sizes of a resized volume are in the superblock of the other device alone.
-    let sizes = closed::sizes_in_force(&spec.config, &mut Files::new(&devices)?).map_err(refused(spec))?;
-    // The engine does not see that a device has displaced data, or had data before, in its sizes.
-    let (need, is_home) = match &map {
-        Some(map) if map.device == replaced => (map.needs(), false),
-        Some(map) if map.home == replaced => ((map.at + map.bytes).max(sizes.devices[device]), true),
-        _ => (sizes.devices[device], false),
-    };
-    let data_at = sizes.data_at[device];
-    let behind = sizes.behind[device];
-    if let Some(new) = &mut devices[device] {
-        if !force && let Some(what) = probe::content(new)? {
-            return Err(OfflineError::Refused(format!(
-                "device '{name}' holds {what}: name another device (--force would destroy what is there)"
-            )));
-        }
-        if is_home && new.is_block && new.size < need {
-            let (has, need) = (new.size.beside(need), need.beside(new.size));
-            return Err(OfflineError::Refused(format!(
-                "device '{name}' has {has}, and {need} are needed: name a larger device"
-            )));
-        }
-        if !new.is_block || new.size >= need {
-            // On the home of displaced data, the room for snapshots and then the displaced data lie behind the volume.
-            let (used, behind) =
-                if is_home { (sizes.devices[device], need - sizes.devices[device]) } else { (need, behind) };
-            let is_empty = empty(new, used, behind).map_err(|(_, source)| source)?;
-            allocate(new, used, data_at, behind)?;
-            if !is_empty && (is_home || closed::replaces_with_zeros(&spec.config, replaced)) {
-                zero(new, need)?;
-            }
-        }
-        new.sync_directory()?;
-    }
+    devices[device] = Device::open(&spec.devices[device], Opening { direct: true, rights: Rights::Create })?;
+    let made_ready = make_ready(spec, (&mut devices, map), replaced, force);
+    made_ready.inspect_err(|_| devices[device].iter().for_each(Device::remove_new))?;
     if let Some(map) = map {
         division::divide(&mut devices, map)?;
     }
@@ -305,6 +273,45 @@ pub fn replace(
     let opened = closed::replace(spec.config.clone(), &mut files, replaced, accept_loss).map_err(refused(spec))?;
     files.forget_memory();
     Ok(opened)
+}
+
+/// Empties the device that takes the place of this one. A device that is refused is unchanged.
+fn make_ready(
+    spec: &VolumeSpec,
+    (devices, map): (&mut [Option<Device>], Option<Displaced>),
+    replaced: DeviceId,
+    force: bool,
+) -> Result<(), OfflineError> {
+    let device = replaced.index();
+    // The sizes of a resized volume are in the superblock of the other device alone.
+    let sizes = closed::sizes_in_force(&spec.config, &mut Files::new(devices)?).map_err(refused(spec))?;
+    // The engine does not see that a device has displaced data, or had data before, in its sizes.
+    let (need, is_home) = match map {
+        Some(map) if map.device == replaced => (map.needs(), false),
+        Some(map) if map.home == replaced => ((map.at + map.bytes).max(sizes.devices[device]), true),
+        _ => (sizes.devices[device], false),
+    };
+    let Some(new) = &mut devices[device] else { return Ok(()) };
+    refuse_data(new, force)?;
+    if is_home && new.is_block && new.size < need {
+        let (has, need) = (new.size.beside(need), need.beside(new.size));
+        return Err(OfflineError::Refused(format!("{new} has {has}, and {need} are needed: name a larger device")));
+    }
+    if !new.is_block || new.size >= need {
+        // On the home of displaced data, the room for snapshots and then the displaced data lie behind the volume.
+        let (used, behind) = match is_home {
+            true => (sizes.devices[device], need - sizes.devices[device]),
+            false => (need, sizes.behind[device]),
+        };
+        let part = Part { need: used, data_at: sizes.data_at[device], behind };
+        part.reserve(new).map_err(failed(new, SPACE))?;
+        let is_empty = part.empty(new);
+        let is_empty = is_empty.map_err(failed(new, SPACE))?;
+        if !is_empty && (is_home || closed::replaces_with_zeros(&spec.config, replaced)) {
+            zero(new, need).map_err(failed(new, "writing zeros"))?;
+        }
+    }
+    new.sync_directory().map_err(failed(new, "making its directory durable"))
 }
 
 /// Takes the device of this name back, which was given up, with what it holds.

@@ -2,7 +2,6 @@
 //! volume's thread for the change, and waits for its end.
 
 use std::{
-    io,
     path::{Path, PathBuf},
     slice, thread,
     time::Duration,
@@ -14,7 +13,7 @@ use serde_json::Value;
 
 use super::{Handle, Server, Successor, changing::no_design, changing_state::Aim, handle::ENDED};
 use crate::{
-    format::{allocate, empty, refuse_data},
+    format::{Part, SPACE, refuse_data},
     multi_mount,
     notify::Notifier,
     open::{Device, DevicePath, Opening, Rights, refuse_used, same_file},
@@ -133,11 +132,11 @@ impl Handle {
             engine.can_take_in(DeviceId(index as u8)).map_err(|error| server.about.named(&error.to_string()))
         };
         let (need, data_at, behind) = self.try_ask(sizes)?;
-        let mut device = self.attached(name, &new.path, gone, true)?;
+        let device = self.attached(name, &new.path, gone, true)?;
         refuse_data(&device, new.force).map_err(|error| error.to_string())?;
-        let system = |error: io::Error| format!("{}: {error}", new.path.display());
-        empty(&mut device, need, behind).map_err(|(_, error)| system(error))?;
-        allocate(&device, need, data_at, behind).map_err(system)?;
+        // The change may still be refused, so the device keeps what it holds until the volume is closed (`Work::Fill`).
+        let part = Part { need, data_at, behind };
+        part.reserve(&device).map_err(|error| format!("{device}: {SPACE}: {error}"))?;
         let update_design = new.update_design;
         let begin = move |server: &mut Server| server.begin_to_take_in(index, Aim::Fill(device), update_design);
         self.try_ask(begin)?;

@@ -15,6 +15,7 @@ use super::{Handle, changing_state::Shared};
 use crate::{
     clock::unix_s,
     design_file::DesignFile,
+    format::{Part, SPACE},
     notify::Notifier,
     offline::{self, OfDevices},
     open::{Device, DevicePath},
@@ -225,6 +226,7 @@ impl Job {
 
     /// Closes the volume in good order and changes its devices. An error is why they stay as they were.
     fn close_and_change(&mut self, restored: &mut u64) -> Result<(), String> {
+        let part = self.engine.can_take_in(self.device);
         let mut files = Files::new(&self.devices).map_err(|error| error.to_string())?.notifying(&self.notifier);
         if self.engine.close(&mut files).is_err() {
             return Err(self.said(&"a device has failed while the volume was closed for a moment", &files));
@@ -239,6 +241,14 @@ impl Job {
                 *restored = readmitted.map_err(|error| self.said(&error, &files))?.restored;
             }
             Work::Fill => {
+                let (need, data_at, behind) = part.map_err(|error| error.to_string())?;
+                drop(files);
+                // A block device keeps what it holds: to discard all of it may take minutes, for which requests would wait.
+                if let Some(device) = self.devices[self.device.index()].as_mut().filter(|device| !device.is_block) {
+                    let part = Part { need, data_at, behind };
+                    part.empty(device).map_err(|error| format!("{device}: {SPACE}: {error}"))?;
+                }
+                let mut files = Files::new(&self.devices).map_err(|error| error.to_string())?.notifying(&self.notifier);
                 self.engine.take_in(&mut files, self.device).map_err(|error| self.said(&error, &files))?;
             }
             Work::Leave | Work::Resize | Work::Reopen => {}

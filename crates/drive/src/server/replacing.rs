@@ -122,18 +122,24 @@ impl Server {
         let name = self.about.names[device].clone();
         let why = match end {
             Some(SuccessionEnd::Succeeded) => None,
-            Some(SuccessionEnd::Stopped) => Some("it was stopped"),
-            Some(SuccessionEnd::SuccessorFailed) => Some("the new device has failed too many commands, or a flush"),
-            Some(SuccessionEnd::DeviceGone) => Some("a device of the volume was given up"),
-            Some(SuccessionEnd::DeviceRefuses) => Some("a device of the volume refuses writes"),
-            None => Some("the volume was opened again after a flush had failed"),
+            Some(SuccessionEnd::Stopped) => Some("it was stopped".to_owned()),
+            Some(SuccessionEnd::SuccessorFailed) => {
+                let error = self.volume.backend.health()[self.about.names.len()].last_error.clone();
+                Some(format!(
+                    "the new device has failed ({})",
+                    error.as_deref().unwrap_or("too many commands, or a flush")
+                ))
+            }
+            Some(SuccessionEnd::DeviceGone) => Some("a device of the volume was given up".to_owned()),
+            Some(SuccessionEnd::DeviceRefuses) => Some("a device of the volume refuses writes".to_owned()),
+            None => Some("the volume was opened again after a flush had failed".to_owned()),
         };
         let _ = self.front.kernel.set_file(self.about.names.len(), None);
         if let Ok(memory) = self.volume.memory_mut() {
             memory.set_devices(&self.about.devices, None);
         }
         other.unlock();
-        match why {
+        match &why {
             None => {
                 let old = other.path.display().to_string();
                 tracing::info!(
@@ -146,7 +152,7 @@ impl Server {
             }
             Some(why) => {
                 tracing::warn!(device = name, path, why, "the device is not replaced");
-                let event = What::NotReplaced { device: name.clone(), path: path.clone(), why: why.to_owned() };
+                let event = What::NotReplaced { device: name.clone(), path: path.clone(), why: why.clone() };
                 self.about.events.report(event);
             }
         }
@@ -155,7 +161,7 @@ impl Server {
             false => (Value::Null, Value::Null),
         };
         let more = json!({ "path": path, "design": design, "design_error": error });
-        self.note_end("replace", Some(&name), why.map(str::to_owned), more);
+        self.note_end("replace", Some(&name), why, more);
         self.keep_next_if_idle();
     }
 

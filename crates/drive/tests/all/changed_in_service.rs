@@ -231,6 +231,32 @@ fn an_empty_device_takes_the_place_of_one_that_is_gone() {
     let _ = served.end();
 }
 
+/// The fear: a change is refused, and the device that was to come in has lost what it had.
+#[test]
+fn a_refused_change_leaves_the_new_device_as_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let (served, new) =
+        (Served::new(directory.path(), config("through"), Settings::default()), directory.path().join("new"));
+    let mut client = served.client();
+    vanishes(&served, &mut client, 0);
+    served.handle.heal().unwrap();
+    let len = fs::metadata(directory.path().join("fast")).unwrap().len();
+    let other: Vec<u8> = (0..len).map(|byte| (byte / 512) as u8 | 1).collect();
+    fs::write(&new, &other).unwrap();
+    let by =
+        || Successor { path: new.clone(), bytes_per_s: None, accept_loss: false, force: true, update_design: false };
+    let writes = Some(Only::Writes);
+    let fault = Fault { device: 1, only: writes, from: 0, to: u64::MAX, times: Some(1), effect: Effect::Fail };
+    served.handle.fault(fault).unwrap();
+    let said = served.handle.replace("fast", by()).unwrap_err();
+    assert!(said.contains("does not take writes"), "{said}");
+    assert!(fs::read(&new).unwrap() == other, "what the device had is destroyed");
+    served.handle.heal().unwrap();
+    assert_eq!(served.handle.replace("fast", by()).unwrap()["state"], "succeeded");
+    drop(client);
+    served.stop();
+}
+
 fn evacuated(placement: &str, journal: Journal) {
     let case = format!("{placement}, {journal:?}");
     let directory = tempfile::tempdir().unwrap();

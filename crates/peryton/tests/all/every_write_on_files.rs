@@ -311,6 +311,29 @@ fn every_write_of_replace_may_fail() {
     report("replace", points, 60);
 }
 
+/// The fear: there is no space for the metadata of one device, and the content of every device is lost for nothing.
+#[test]
+fn a_device_without_space_for_metadata_is_refused_and_everything_is_as_it_was() {
+    let base = folder();
+    used(base.path(), "through", true);
+    fs::write(base.path().join("v.toml"), design("through", "off")).unwrap();
+    let read = || NAMES.map(|name| fs::read(base.path().join(name)).unwrap());
+    let before = read();
+    let replace = ["replace", "v.toml", "small", "--with", "small.img", "--force", "--accept-loss"];
+    for args in [&["create", "v.toml", "--force"][..], &replace] {
+        for nth in 1..3 {
+            let full = at(base.path(), nth, Point::Fills);
+            let Some(mut watched) = interposed::start(command(base.path(), args), full) else { return };
+            let status = ended(&mut watched.child);
+            let said = fs::read_to_string(base.path().join("err")).unwrap();
+            assert_eq!(status.code(), Some(1), "{args:?}: {said}");
+            assert!(said.contains("small.img") && said.contains("No space left"), "{args:?}: {said}");
+            assert!(read() == before, "{args:?}, {nth}: what the devices had is destroyed");
+        }
+    }
+    peryton(base.path(), &replace).ok();
+}
+
 /// A disk with data, and an empty fast device.
 fn disk_with_data(folder: &Path) -> Model {
     const MIB: usize = 1 << 20;

@@ -2,9 +2,10 @@
 //! not start, or says something that is not so.
 #![cfg(target_os = "linux")]
 
-use std::{fs, fs::File, io::Write};
+use std::{fs, fs::File, io::Write, process::Command, time::Duration};
 
 use crate::common::peryton;
+use crate::interposed::{self, At, Point, terminate};
 use crate::serving::Serving;
 
 const MIB: u64 = 1 << 20;
@@ -78,4 +79,28 @@ fn a_device_with_the_only_copy_is_given_up_only_if_that_is_asked_for() {
     assert!(done.out.contains("16 extents are lost"), "{}", done.out);
     let (_serving, mut client) = Serving::start(at, &[]);
     assert!(client.read(20 * MIB, data.len()).is_err());
+}
+
+/// The fear: the file system of the new device is full, and nobody says so, or the command cannot be repeated.
+#[test]
+fn a_new_device_without_space_is_named_with_the_reason_and_the_command_can_be_repeated() {
+    const PATIENCE: Duration = Duration::from_secs(30);
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let run = |args: &[&str]| peryton(at, args);
+    fs::write(at.join("v.toml"), DESIGN).unwrap();
+    run(&["create", "v.toml"]).ok();
+    File::create(at.join("new.img")).unwrap().set_len(64 * MIB).unwrap();
+    let mut server = Command::new(env!("CARGO_BIN_EXE_peryton"));
+    server.args(["serve", "v.toml"]).current_dir(at).stderr(File::create(at.join("err")).unwrap());
+    let full = At { nth: 20, point: Point::Fills, files: vec![at.join("new.img")] };
+    let Some(mut watched) = interposed::start(server, full) else { return };
+    let client = interposed::client(at, &mut watched.child, PATIENCE).expect("it is served");
+    drop(client);
+    let replace = ["replace", "v.toml", "hdd", "--with", "new.img", "--wait"];
+    run(&replace).fails(1, &["'hdd' is not replaced", "No space left on device"]);
+    watched.disarm();
+    assert!(run(&replace).ok().out.contains("'hdd' is "));
+    terminate(&watched.child);
+    assert!(interposed::ended(&mut watched.child, PATIENCE, String::new).success());
 }
