@@ -36,14 +36,14 @@ use crate::{
     read_only::ReadOnly,
     recorder::{Noting, Record, Recorder, Start},
     serve_error::ServeError,
-    server::{About, Announce, BlockDevice, Called, Changing, Handle, Parts, Server, let_evacuated_go},
+    server::{About, Announce, BlockDevice, Called, Changing, Handle, Handshakes, Parts, Server, let_evacuated_go},
     shared_memory::{Handoff, NoMemory, SharedMemory},
     site::{LivePage, PageSite, Site},
     spec::{Tuner, VolumeSpec},
     status::Traffic,
     storage::{Files, PATIENCE},
     ublk::{Control as UblkControl, Prepared, UblkError, UblkSettings, Wanted},
-    volume::{LONGEST_ZEROS, Volume},
+    volume::{LONGEST_ZEROS, Volume, Workspace},
 };
 
 /// The smallest pool: a client may send requests of 32 MiB.
@@ -144,6 +144,16 @@ pub struct Service {
     announce: Option<Announce>,
     /// What is known of the drives beneath the volume.
     drives: Arc<DriveTable>,
+}
+
+/// What serving needs of the system.
+struct Ready {
+    disks: Disks,
+    workspace: Workspace,
+    kernel: Kernel,
+    /// The thread of TLS handshakes, if there is TLS.
+    handshakes: Option<Handshakes>,
+    block_device: Option<Prepared>,
 }
 
 /// What a server did while it served.
@@ -290,14 +300,14 @@ impl Service {
             announce: None,
             drives,
         };
-        let make_ready = || -> Result<(), ServeError> {
+        let listen = || -> Result<(), ServeError> {
             service.export.check()?;
-            Volume::<Disks>::moves_fit(&service.engine, service.settings.move_memory.0)?;
+            Workspace::new(&service.engine, service.settings.move_memory.0)?;
             service.recorder = begin.map(|(record, file, start)| Recorder::begin(&record, file, start)).transpose()?;
             service.listeners.push(Listener::bind(endpoint)?);
             Ok(())
         };
-        match make_ready() {
+        match listen() {
             Ok(()) => Ok(service),
             Err(error) => {
                 service.close_unserved();
@@ -416,17 +426,20 @@ impl Service {
     /// # Errors
     /// A system call fails, or the volume cannot be closed in good order; it is recovered when it is opened next.
     pub fn run(mut self) -> Result<Summary, ServeError> {
-        let system = |what| move |source| ServeError::System { what, source };
-        let prepared = match self.prepare_block_device() {
-            Ok(prepared) => prepared,
+        match self.make_ready() {
+            Ok(ready) => self.serve_with(ready),
             Err(error) => {
                 self.close_unserved();
-                return Err(error.into());
+                Err(error)
             }
-        };
-        let pool = self.pool;
-        let sockets = Sockets { controls: self.controls, sites: self.sites };
-        let devices = self.devices;
+        }
+    }
+
+    /// Gets everything from the system that serving needs, so that the volume can be closed if something is missing.
+    fn make_ready(&mut self) -> Result<Ready, ServeError> {
+        let system = |what| move |source| ServeError::System { what, source };
+        let workspace = Workspace::new(&self.engine, self.settings.move_memory.0)?;
+        let devices = &self.devices;
         let abilities =
             devices.iter().map(|device| device.as_ref().map_or_else(Ability::absent, |device| device.ability.clone()));
         let mut disks = Disks::new(abilities.collect()).map_err(system("memory for bounce buffers"))?;
@@ -447,31 +460,19 @@ impl Service {
             // For a device that is to take the place of another one.
             files.push(None);
         }
-        let mut volume = Volume::new(self.engine, disks, self.settings.move_memory.0)?;
-        volume.keep_in(self.memory);
-        volume.know_written(self.opened.written_to);
-        if self.read_only.is_some() {
-            volume.only_read();
-        }
         let kernel = Kernel::new(files, self.handle.waker(), DEPTH, self.settings.io_uring)
             .map_err(system("threads for the devices"))?;
         if matches!(kernel, Kernel::Threads(_)) {
-            if prepared.is_some() {
+            if self.ublk.is_some() {
                 return Err(UblkError::NoRing.into());
             }
             for listener in &self.listeners {
                 listener.set_nonblocking().map_err(system("the listening socket"))?;
             }
         }
-        let Opened { clean, generation, ref notes, .. } = self.opened;
-        let kept = About::kept(notes);
-        self.events.report(What::Opened { clean, generation });
-        let events = self.events.clone();
-        let (name, tuner, opened) = (self.export.name.clone(), self.tuner, self.opened);
-        let names = self.names;
-        let read_only = self.read_only;
-        let held = self.held;
-        if let Some(held) = &held {
+        let handshakes = self.tls.is_some().then(|| Server::handshakes(self.handle.clone())).transpose();
+        let handshakes = handshakes.map_err(system("threads for clients"))?;
+        if let Some(held) = &self.held {
             let handle = self.handle.clone();
             let taken = move |by: String| {
                 tracing::error!("another server has the volume, so this one stops at once: {by}");
@@ -479,15 +480,39 @@ impl Service {
             };
             held.renew(Arc::clone(&self.drives), taken).map_err(system("a thread"))?;
         }
+        // It comes last, because it would stay without a server.
+        let block_device = self.prepare_block_device()?;
+        Ok(Ready { disks, workspace, kernel, handshakes, block_device })
+    }
+
+    fn serve_with(self, ready: Ready) -> Result<Summary, ServeError> {
+        let system = |what| move |source| ServeError::System { what, source };
+        let Ready { disks, workspace, kernel, handshakes, block_device } = ready;
+        let sockets = Sockets { controls: self.controls, sites: self.sites };
+        let mut volume = Volume::with(self.engine, disks, workspace);
+        volume.keep_in(self.memory);
+        volume.know_written(self.opened.written_to);
+        if self.read_only.is_some() {
+            volume.only_read();
+        }
+        let Opened { clean, generation, ref notes, .. } = self.opened;
+        let kept = About::kept(notes);
+        self.events.report(What::Opened { clean, generation });
+        let events = self.events.clone();
+        let written_to = self.opened.written_to;
+        let (name, tuner, opened) = (self.export.name.clone(), self.tuner, self.opened);
+        let names = self.names;
+        let (devices, read_only, held) = (self.devices, self.read_only, self.held);
         let about =
             About { name, names, opened, devices, tuner, settings: Vec::new(), events, read_only, held, drills: false };
         let mut server = Server::new(Parts {
             kernel,
             volume,
-            pool,
+            pool: self.pool,
             export: self.export,
             listeners: self.listeners,
             tls: self.tls,
+            handshakes,
             calls: self.calls,
             started: Instant::now(),
             about,
@@ -496,20 +521,26 @@ impl Service {
             handle: self.handle,
             notifier: self.settings.notifier.clone(),
             changing: Changing::new(self.handoff),
-        })
-        .map_err(system("threads for clients"))?;
+        });
         server.allow_drills(self.settings.drills);
         server.let_devices_be_replaced(self.settings.direct);
         server.let_devices_change(self.paths, self.settings.design.clone());
         server.volume.engine_mut().tell_time(Nanos::ZERO, unix_s());
-        server.expect_block_device(prepared.as_ref());
+        server.expect_block_device(block_device.as_ref());
         server.register();
         server.apply_patience();
         server.restore_settings(kept);
         let fast = self.placement.hybrid().map(|pair| pair.fast.index());
-        server.watch_drives(self.drives, fast).map_err(system("threads for the drives"))?;
-        if let Some(prepared) = prepared {
-            server.attach(prepared, self.announce)?;
+        let mut begun = server.watch_drives(self.drives, fast).map_err(system("threads for the drives"));
+        if let (Ok(()), Some(prepared)) = (&begun, block_device) {
+            begun = server.attach(prepared, self.announce).map_err(ServeError::from);
+        }
+        if let Err(error) = begun {
+            let (engine, about, memory, _) = server.into_parts();
+            let About { devices, held, read_only, .. } = about;
+            Closing { engine, devices, held, is_written: read_only.is_none(), memory, sockets }
+                .close_after_failure(&self.settings.notifier, written_to);
+            return Err(error);
         }
         server.run().map_err(system("waiting for events"))?;
         let summary = Summary { traffic: server.latencies.traffic(), stats: server.volume.engine().stats().clone() };
@@ -572,6 +603,13 @@ impl Closing {
         }
         closed
     }
+
+    /// Closes a volume that no client has used, after a failure that is the one to report.
+    fn close_after_failure(self, notifier: &Notifier, written_to: Option<Bytes>) {
+        if let Err(error) = self.close(notifier, written_to) {
+            tracing::warn!(%error, "the volume is recovered when it is opened next");
+        }
+    }
 }
 
 impl Service {
@@ -599,10 +637,8 @@ impl Service {
     pub fn close_unserved(self) {
         let Service { engine, devices, held, memory, controls, sites, .. } = self;
         let (is_written, sockets) = (self.read_only.is_none(), Sockets { controls, sites });
-        let closing = Closing { engine, devices, held, is_written, memory, sockets };
-        if let Err(error) = closing.close(&self.settings.notifier, self.opened.written_to) {
-            tracing::warn!(%error, "the volume is recovered when it is opened next");
-        }
+        Closing { engine, devices, held, is_written, memory, sockets }
+            .close_after_failure(&self.settings.notifier, self.opened.written_to);
     }
 }
 
@@ -779,4 +815,39 @@ fn open_engine(
         }
     })?;
     Ok((engine, opened, state))
+}
+
+#[cfg(test)]
+mod tests {
+    use peryton_engine::{Config, Hybrid, Tuning};
+
+    use super::*;
+    use crate::{ProcessDeath, format::format};
+
+    /// The fear: the machine lacks something as serving begins, and the volume has to be recovered although nobody has used it.
+    #[test]
+    fn a_server_that_cannot_begin_closes_the_volume() {
+        let folder = tempfile::tempdir().unwrap();
+        let size = Bytes::mib(16);
+        let at = |name: &str| DevicePath { name: name.to_owned(), path: folder.path().join(name) };
+        let pair = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent: Bytes::kib(64) };
+        let (placement, tuning) = (Placement::Caching(pair), Tuning::default());
+        let config = Config { devices: vec![size, size], placement, tuning };
+        let spec = VolumeSpec {
+            name: "v".to_owned(),
+            config,
+            devices: vec![at("fast"), at("slow")],
+            process_death: ProcessDeath::Off,
+            rotational: false,
+            tuner: None,
+        };
+        format(&spec, false).unwrap();
+        let open = || Service::open(&spec, &Endpoint::Unix(folder.path().join("nbd")), Settings::default()).unwrap();
+        let mut service = open();
+        service.settings.move_memory = Bytes(1);
+        assert!(matches!(service.run(), Err(ServeError::Memory(_))));
+        let again = open();
+        assert!(again.opened().clean, "it was not closed");
+        again.close_unserved();
+    }
 }

@@ -114,11 +114,15 @@ impl<B: Backend> Volume<B> {
     /// # Errors
     /// The buffers of moves are larger than that, or the system has no memory.
     pub fn new(engine: Engine, backend: B, most_move_memory: u64) -> Result<Volume<B>, RetuneError> {
-        let moves = Moves::new(&engine, most_move_memory)?;
-        let metadata = Metadata::new()?;
+        let workspace = Workspace::new(&engine, most_move_memory)?;
+        Ok(Volume::with(engine, backend, workspace))
+    }
+
+    /// The same, with memory that is there.
+    pub(crate) fn with(engine: Engine, backend: B, Workspace { moves, metadata }: Workspace) -> Volume<B> {
         let zeros = metadata.zeros.at(0);
         let written = Written::new(engine.volume_size(), None);
-        Ok(Volume {
+        Volume {
             engine: Some(engine),
             backend,
             commands: Commands::new(),
@@ -135,12 +139,7 @@ impl<B: Backend> Volume<B> {
             held: None,
             written,
             reader: None,
-        })
-    }
-
-    /// Checks that the buffers of moves fit in so much memory.
-    pub(crate) fn moves_fit(engine: &Engine, most_move_memory: u64) -> Result<(), RetuneError> {
-        Moves::new(engine, most_move_memory).map(drop)
+        }
     }
 
     /// Sets the memory for records. Each record of the engine is stored there before the answer to the host.
@@ -640,6 +639,22 @@ struct Moves {
     run_bytes: u64,
     bytes: u64,
     most: u64,
+}
+
+/// The memory that a volume needs besides the engine's.
+pub(crate) struct Workspace {
+    moves: Moves,
+    metadata: Metadata,
+}
+
+impl Workspace {
+    /// Allocates them. `most` bounds the buffers of moves and of runs, in bytes.
+    ///
+    /// # Errors
+    /// The buffers of moves are larger than that, or the system has no memory.
+    pub(crate) fn new(engine: &Engine, most: u64) -> Result<Workspace, RetuneError> {
+        Ok(Workspace { moves: Moves::new(engine, most)?, metadata: Metadata::new()? })
+    }
 }
 
 impl Moves {

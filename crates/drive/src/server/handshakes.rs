@@ -40,7 +40,7 @@ pub(super) struct Done {
 
 /// The access to the handshake thread, which ends with the server. At most one job waits for each client.
 #[derive(Debug)]
-pub(super) struct Handshakes(mpsc::Sender<Job>);
+pub(crate) struct Handshakes(mpsc::Sender<Job>);
 
 impl Handshakes {
     /// Starts the thread, which calls `shook` with each result.

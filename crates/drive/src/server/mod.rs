@@ -63,10 +63,10 @@ pub(crate) use self::changing::let_evacuated_go;
 pub(crate) use self::changing_state::Changing;
 pub use self::changing_state::{NewSize, Stoppable};
 pub use self::handle::Handle;
+pub(crate) use self::handshakes::Handshakes;
 pub use self::replacing_state::Successor;
 use self::{
     front::{Answered, Front, FrontParts},
-    handshakes::Handshakes,
     say::Limits,
     watchdog::Watchdog,
 };
@@ -140,6 +140,8 @@ pub(crate) struct Parts {
     pub(crate) export: Export,
     pub(crate) listeners: Vec<Listener>,
     pub(crate) tls: Option<TlsServer>,
+    /// The thread of its handshakes, if there is TLS.
+    pub(crate) handshakes: Option<Handshakes>,
     pub(crate) calls: mpsc::Receiver<Called>,
     pub(crate) started: Instant,
     pub(crate) about: About,
@@ -151,10 +153,12 @@ pub(crate) struct Parts {
 }
 
 impl Server {
-    pub(crate) fn new(parts: Parts) -> io::Result<Server> {
-        let handle = parts.handle.clone();
-        let shook = move |done| handle.send_always(Box::new(move |server: &mut Server| server.front.shook(done)));
-        let handshakes = parts.tls.is_some().then(|| Handshakes::new(shook)).transpose()?;
+    /// Starts the thread of TLS handshakes.
+    pub(crate) fn handshakes(handle: Handle) -> io::Result<Handshakes> {
+        Handshakes::new(move |done| handle.send_always(Box::new(move |server: &mut Server| server.front.shook(done))))
+    }
+
+    pub(crate) fn new(parts: Parts) -> Server {
         let (unit, size) = (parts.volume.engine().move_buffer_bytes(), parts.volume.engine().volume_size());
         let mut front = Front::new(FrontParts {
             kernel: parts.kernel,
@@ -164,8 +168,8 @@ impl Server {
             longest_zeros: parts.volume.longest_zeros(),
             events: parts.about.events.clone(),
         });
-        front.listen(parts.listeners, parts.tls, handshakes);
-        Ok(Server {
+        front.listen(parts.listeners, parts.tls, parts.handshakes);
+        Server {
             front,
             volume: parts.volume,
             failed: None,
@@ -191,7 +195,7 @@ impl Server {
             first_piece: 0,
             block_device_memory: None,
             drives: drives_state::Drives::default(),
-        })
+        }
     }
 
     /// Serves until stopped, and until everything that was accepted is done.
