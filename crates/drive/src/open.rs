@@ -244,7 +244,8 @@ impl Device {
         match lock(&file, FlockOperation::NonBlockingLockExclusive, &holder) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
-                return Err(in_use("is in use by another peryton: only one at a time may have it".to_owned()));
+                let by = locker(&file).map(|pid| format!(", process {pid}")).unwrap_or_default();
+                return Err(in_use(format!("is in use by another peryton{by}: only one at a time may have it")));
             }
             Err(error) => return Err(failed(error.into(), ": it cannot be locked")),
         }
@@ -254,7 +255,7 @@ impl Device {
             Some((Err(Errno::WOULDBLOCK), backing)) => {
                 let file = backing.path.display();
                 return Err(in_use(format!(
-                    "is a loop device of {file}, which another peryton has: only one at a time may"
+                    "is a loop device of {file}, which another peryton has: only one at a time may have it"
                 )));
             }
             // Its file may be anywhere, and not be reached.
@@ -443,6 +444,20 @@ fn lock(file: &OwnedFd, how: FlockOperation, holder: &Holder) -> rustix::io::Res
     }
 }
 
+/// The process that has locked a file, if Linux says so: it knows none of another container.
+fn locker(file: &OwnedFd) -> Option<u32> {
+    let about = rustix::fs::fstat(file).ok()?;
+    let (major, minor) = (rustix::fs::major(about.st_dev), rustix::fs::minor(about.st_dev));
+    let place = format!("{major:02x}:{minor:02x}:{}", about.st_ino);
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    // "1: FLOCK  ADVISORY  WRITE 12798 fe:00:6684855 0 EOF"
+    let of_file = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        (fields.get(1) == Some(&"FLOCK") && fields.get(5) == Some(&&*place)).then(|| fields[4].parse().ok()).flatten()
+    };
+    locks.lines().find_map(of_file).filter(|pid| *pid != 0)
+}
+
 /// Whoever has a device that is to be opened.
 struct Holder<'a> {
     path: &'a Path,
@@ -518,6 +533,20 @@ fn direct_alignment(file: &OwnedFd) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The fear: an operator is told that something has the device, and not what.
+    #[test]
+    fn the_process_that_has_a_device_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = DevicePath { name: "fast".to_owned(), path: folder.path().join("fast") };
+        let file = fs::File::create(&at.path).expect("a file").into();
+        assert_eq!(locker(&file), None);
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).expect("nothing else has it");
+        assert_eq!(locker(&file), Some(std::process::id()));
+        let refused = Device::open(&at, Opening { direct: false, rights: Rights::Write });
+        let said = refused.expect_err("it is locked").to_string();
+        assert!(said.contains(&format!("another peryton, process {}:", std::process::id())), "{said}");
+    }
 
     /// The fear: the path of a block device has a typing error, and a file in memory becomes a part of the volume.
     #[test]

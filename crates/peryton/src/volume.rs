@@ -270,6 +270,16 @@ fn ask(places: &[DevicePlace], near: &Path, purpose: Purpose<'_>) -> Result<InSe
     let write_units: BTreeMap<_, _> =
         devices.iter().filter(|at| !without.contains(&at.name)).filter_map(unit_of).collect();
     let OwnSizes { devices: sizes, formatted } = own.map_err(Failure::bad_input)?;
+    let is_there = |at: &DevicePath| fs::metadata(&at.path).is_ok();
+    if is_used
+        && formatted.is_none()
+        && let Some(missing) = devices.iter().find(|at| !without.contains(&at.name) && !is_there(at))
+    {
+        let others = if devices.iter().any(is_there) { "no other has a volume" } else { "neither is another one" };
+        return Err(Failure::bad_input(format!(
+            "{missing} is not there, and {others}: attach it, or set its path in the design; peryton create makes a new volume"
+        )));
+    }
     let formatted = formatted.filter(|_| is_used);
     let sizes = devices.into_iter().zip(sizes).filter_map(|(at, size)| Some((at.name, size?)));
     Ok(InService {

@@ -244,3 +244,22 @@ fn what_cannot_be_known_is_asked_for() {
     device.set_len(4096).unwrap();
     format(small, large, &caching).fails(2, &["devices.small", "give it more"]);
 }
+
+/// The fear: no device is attached, and the operator is told to give sizes.
+#[test]
+fn a_volume_without_any_of_its_devices_says_that_none_is_there() {
+    let folder = folder(&pair("caching"));
+    let at = folder.path();
+    peryton(at, &["create", "v.toml"]).ok();
+    fs::remove_file(at.join("small.img")).unwrap();
+    let (kept, large) = (at.join("kept.img"), at.join("large.img"));
+    fs::rename(&large, &kept).unwrap();
+    for verb in ["serve", "check", "repair", "dump", "export"] {
+        peryton(at, &[verb, "v.toml"])
+            .fails(2, &["small.img: device 'small' is not there", "neither is another", "attach it"]);
+    }
+    File::create(&large).unwrap().set_len(64 * MIB).unwrap();
+    peryton(at, &["serve", "v.toml"]).fails(2, &["device 'small' is not there", "no other has a volume"]);
+    fs::rename(&kept, &large).unwrap();
+    peryton(at, &["serve", "v.toml"]).fails(2, &["device 'small' is not there", "--without small"]);
+}
