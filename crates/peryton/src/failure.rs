@@ -2,7 +2,7 @@
 
 use std::{fmt::Display, io, process::ExitCode};
 
-use peryton_drive::{OfflineError, ServeError, control::ControlError};
+use peryton_drive::{OfflineError, ServeError, UblkError, control::ControlError};
 use peryton_sim::{DesignError, MiniatureError, SimError, SweepError, TableError};
 use peryton_trace::{SynthError, TraceError};
 
@@ -96,7 +96,20 @@ impl From<TableError> for Failure {
 impl From<ServeError> for Failure {
     fn from(error: ServeError) -> Failure {
         match error {
-            ServeError::System { .. } | ServeError::Close(_) | ServeError::InDoubt { .. } => Failure::failed(error),
+            ServeError::System { .. }
+            | ServeError::Close(_)
+            | ServeError::InDoubt { .. }
+            | ServeError::Outage { .. }
+            | ServeError::Ublk(UblkError::System { .. }) => Failure::failed(error),
+            _ => Failure::bad_input(error),
+        }
+    }
+}
+
+impl From<UblkError> for Failure {
+    fn from(error: UblkError) -> Failure {
+        match error {
+            UblkError::System { .. } => Failure::failed(error),
             _ => Failure::bad_input(error),
         }
     }

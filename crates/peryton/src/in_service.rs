@@ -1,6 +1,10 @@
 //! What the verbs have in common that change the devices of a volume that is being served: waiting, and telling.
 
-use std::{thread, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use peryton_drive::{Stoppable, control::Ask};
@@ -35,8 +39,8 @@ pub fn rate(rate: Option<Bytes>) -> Result<Option<u64>, Failure> {
 }
 
 impl Follow<'_> {
-    /// Says what has begun, `state`, in these words; or waits for its end, on demand, and returns how it has ended if it has succeeded and that
-    /// is to be said in words. `look` sees the states meanwhile.
+    /// Says what has begun, `state`, in these words; or waits for its end, on demand, and returns how it has succeeded. `look` sees the
+    /// states meanwhile.
     pub fn until_end(
         self,
         state: &Value,
@@ -77,7 +81,7 @@ impl Follow<'_> {
             let why = last["why"].as_str().unwrap_or("the server has ended it");
             return Err(Failure::failed(format!("'{}' {}: {why}", self.device, self.stays)));
         }
-        if self.json { output::print_json(&last).map(|()| None) } else { Ok(Some(last)) }
+        Ok(Some(last))
     }
 }
 
@@ -130,16 +134,33 @@ fn takes_no_writes(status: &Value) -> Option<&str> {
     devices.find(|(_, device)| device["outage"]["only_reads"] == true).map(|(name, _)| name.as_str())
 }
 
-/// Says what came of setting the path in the design.
-pub fn tell_design(done: &Value) -> Result<(), Failure> {
-    match (done["design"].as_str(), done["design_error"].as_str()) {
-        (Some(design), _) => output::tell(&format!("{design} has the new path\n")),
-        (None, Some(why)) => Err(design_unchanged(why)),
-        (None, None) => Ok(()),
-    }
+/// Notes in an outcome whether the design has the new path of a device, as a server does.
+pub fn note_design(done: &mut Value, updated: Option<Result<PathBuf, String>>) {
+    let (design, error) = match updated {
+        None => (Value::Null, Value::Null),
+        Some(Ok(design)) => (json!(design), Value::Null),
+        Some(Err(why)) => (Value::Null, json!(why)),
+    };
+    (done["design"], done["design_error"]) = (design, error);
 }
 
-/// The device has its new path, and the design does not.
-pub fn design_unchanged(why: &str) -> Failure {
-    Failure::failed(format!("the device has taken its place, and the design is unchanged: {why}"))
+/// Says which path the design needs.
+pub fn tell_path(name: &str, path: &Path) -> Result<(), Failure> {
+    output::tell(&format!("set the path of '{name}' in the design to {}\n", path.display()))
+}
+
+/// Prints an outcome as JSON, or in words by `tell`, which leaves out the design. It is a failure if the design could not be changed.
+pub fn tell_outcome(done: &Value, json: bool, tell: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+    if json {
+        output::print_json(done)?
+    } else {
+        tell()?
+    }
+    match (done["design"].as_str(), done["design_error"].as_str()) {
+        (_, Some(why)) => {
+            Err(Failure::failed(format!("the device has taken its place, and the design is unchanged: {why}")))
+        }
+        (Some(design), None) if !json => output::tell(&format!("{design} has the new path\n")),
+        (_, None) => Ok(()),
+    }
 }

@@ -1,6 +1,6 @@
 //! `peryton disconnect`: removes the block device of a volume that nothing serves.
 
-use peryton_drive::{UblkError, remove_block_device};
+use peryton_drive::remove_block_device;
 use serde_json::json;
 
 use crate::{failure::Failure, output};
@@ -21,10 +21,7 @@ pub struct Args {
 
 /// Removes the block device.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let device = remove_block_device(&args.which).map_err(|error| match error {
-        UblkError::System { .. } => Failure::failed(error),
-        _ => Failure::bad_input(error),
-    })?;
+    let device = remove_block_device(&args.which)?;
     if args.json {
         return output::print_json(&json!({
             "path": device.path(),

@@ -46,8 +46,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 /// Lines of `KEY=value`, as udev's `IMPORT{program}` reads them.
 fn udev(name: &str) -> Result<(), Failure> {
-    let device = block_device(name).map_err(Failure::failed)?;
-    let device = device.ok_or_else(|| Failure::failed(format!("{name}: is no volume of Peryton")))?;
+    let device = block_device(name)?;
+    let device = device.ok_or_else(|| Failure::bad_input(format!("{name}: is no volume of Peryton")))?;
     output::tell(&format!("PERYTON_NAME={}\nPERYTON_VOLUME={:032x}\n", device.name, device.volume))
 }
 
@@ -60,7 +60,7 @@ fn found() -> Result<Vec<BlockDevice>, Failure> {
             terminal::remark(&format!("block devices are not listed: {error}"));
             Ok(Vec::new())
         }
-        Err(error) => Err(Failure::failed(error)),
+        Err(error) => Err(error.into()),
     }
 }
 

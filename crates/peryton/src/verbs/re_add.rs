@@ -1,6 +1,6 @@
 //! `peryton re-add`: returns a device that was given up to its volume, which is being served or not.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use peryton_drive::control::Ask;
 use peryton_units::{Bytes, Nanos};
@@ -53,26 +53,26 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         None => args.design.clone(),
     };
     let spec = design.spec(&[])?;
-    let done = peryton_drive::readmit(&spec, &args.name).map_err(Failure::failed)?;
+    let done = peryton_drive::readmit(&spec, &args.name)?;
     let updated =
         args.path.as_deref().filter(|_| args.update_design).map(|path| args.design.set_path(&args.name, path));
-    if args.json {
-        let mut value = check::opened_json(&done.opened);
-        value["restored_extents"] = json!(done.restored);
-        return output::print_json(&value);
-    }
-    let (name, restored, lost) = (&args.name, done.restored, done.opened.lost);
-    output::tell(&format!("'{name}' is part of the volume again: {restored} extents restored, {lost} stay lost\n"))?;
-    tell_path(args.path.as_deref(), name, updated)
+    let mut value = check::opened_json(&done.opened);
+    value["restored_extents"] = json!(done.restored);
+    in_service::note_design(&mut value, updated);
+    in_service::tell_outcome(&value, args.json, || {
+        let (name, restored, lost) = (&args.name, done.restored, done.opened.lost);
+        output::tell(&format!(
+            "'{name}' is part of the volume again: {restored} extents restored, {lost} stay lost\n"
+        ))?;
+        tell_path(args)
+    })
 }
 
-/// Says whether the design has the new path of a device of a volume that is not being served.
-pub fn tell_path(path: Option<&Path>, name: &str, updated: Option<Result<PathBuf, String>>) -> Result<(), Failure> {
-    match (updated, path) {
-        (Some(Ok(design)), _) => output::tell(&format!("{} has the new path\n", design.display())),
-        (Some(Err(why)), _) => Err(in_service::design_unchanged(&why)),
-        (None, Some(path)) => output::tell(&format!("set the path of '{name}' in the design to {}\n", path.display())),
-        (None, None) => Ok(()),
+/// Says which path the design needs, if it is not set.
+fn tell_path(args: &Args) -> Result<(), Failure> {
+    match args.path.as_deref().filter(|_| !args.update_design) {
+        Some(path) => in_service::tell_path(&args.name, path),
+        None => Ok(()),
     }
 }
 
@@ -85,7 +85,10 @@ fn while_served(args: &Args, volume: &Served) -> Result<(), Failure> {
     let ask = Ask::ReAdd { device: args.name.clone(), path, update_design: args.update_design };
     let mut done = volume.value(&ask, "readmitted")?;
     if !args.json {
-        tell(&args.name, &done)?;
+        in_service::tell_outcome(&done, false, || {
+            tell(&args.name, &done)?;
+            tell_path(args)
+        })?;
     }
     if args.wait && done["dirty_bytes"].as_u64().is_some_and(|bytes| bytes > 0) {
         let state = volume.value(&Ask::Writeback {}, "cleaning")?;
@@ -94,7 +97,7 @@ fn while_served(args: &Args, volume: &Served) -> Result<(), Failure> {
             output::tell("the data that only one device had are on both now\n")?;
         }
     }
-    if args.json { output::print_json(&done) } else { Ok(()) }
+    if args.json { in_service::tell_outcome(&done, true, || Ok(())) } else { Ok(()) }
 }
 
 fn tell(name: &str, done: &Value) -> Result<(), Failure> {
@@ -110,5 +113,5 @@ fn tell(name: &str, done: &Value) -> Result<(), Failure> {
     if lost > Bytes::ZERO {
         output::tell(&format!("{lost} stay lost until they are overwritten or discarded\n"))?;
     }
-    in_service::tell_design(done)
+    Ok(())
 }

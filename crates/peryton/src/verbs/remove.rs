@@ -51,6 +51,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let begun = format!("writing back {} of '{device}'", Bytes(state["dirty_bytes"].as_u64().unwrap_or(0)));
     let follow = Follow { volume, device, done: "written back", stays, wait: args.wait, json };
     match follow.until_end(&state, &begun, |_, _| {})? {
+        Some(last) if json => output::print_json(&last),
         Some(_) => {
             output::tell(&format!("'{device}' is removed: the volume goes on without it, and it can be taken out\n"))
         }

@@ -7,7 +7,7 @@ use peryton_drive::{Stoppable, control::Ask};
 use peryton_units::Bytes;
 use serde_json::Value;
 
-use super::{check, re_add};
+use super::check;
 use crate::{
     failure::Failure,
     in_service::{self, Follow},
@@ -87,14 +87,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let state = volume.value(&ask, "change")?;
     if state["state"] == "succeeded" {
-        return if args.json { output::print_json(&state) } else { ended(name, &state) };
+        return ended(name, &state, args.json);
     }
     let begun = format!("copying {} of '{name}'", Bytes(state["bytes"].as_u64().unwrap_or(0)));
     let stays = "is not replaced, and stays part of the volume";
     let follow = Follow { volume: &volume, device: name, done: "copied", stays, wait: args.wait, json: args.json };
     let mut told = false;
     match follow.until_end(&state, &begun, |bar, state| told |= !told && tell_unreadable(bar, name, state))? {
-        Some(last) => ended(name, &last),
+        Some(last) => ended(name, &last, args.json),
         None => Ok(()),
     }
 }
@@ -102,30 +102,35 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 /// Puts an empty device in the place of one that a volume has lost.
 fn while_not_served(args: &Args, name: &str, (with, path): (&Path, &Path)) -> Result<(), Failure> {
     let spec = args.design.spec(std::slice::from_ref(&name.to_owned()))?;
-    let opened = peryton_drive::replace(&spec, name, path, args.force, args.accept_loss).map_err(Failure::failed)?;
+    let opened = peryton_drive::replace(&spec, name, path, args.force, args.accept_loss)?;
     let updated = args.update_design.then(|| args.design.set_path(name, with));
-    if args.json {
-        return output::print_json(&check::opened_json(&opened));
-    }
-    output::tell(&format!("'{name}' is {} now, which was empty: {} extents are lost\n", with.display(), opened.lost))?;
-    re_add::tell_path(Some(with), name, updated)
+    let mut value = check::opened_json(&opened);
+    in_service::note_design(&mut value, updated);
+    in_service::tell_outcome(&value, args.json, || {
+        let (with_path, lost) = (with.display(), opened.lost);
+        output::tell(&format!("'{name}' is {with_path} now, which was empty: {lost} extents are lost\n"))?;
+        if args.update_design { Ok(()) } else { in_service::tell_path(name, with) }
+    })
 }
 
 /// Says that the new device is in charge.
-fn ended(name: &str, last: &Value) -> Result<(), Failure> {
+fn ended(name: &str, last: &Value, json: bool) -> Result<(), Failure> {
+    in_service::tell_outcome(last, json, || tell(name, last))
+}
+
+fn tell(name: &str, last: &Value) -> Result<(), Failure> {
     let path = last["path"].as_str().unwrap_or("?");
     let set = match last["design"].is_string() {
         true => String::new(),
         false => format!(": set the path of '{name}' in the design to it"),
     };
     output::tell(&format!("'{name}' is {path} now{set}\n"))?;
-    let lost = Bytes(last["lost_bytes"].as_u64().unwrap_or(0));
-    if lost > Bytes::ZERO {
-        output::tell(&format!(
+    match Bytes(last["lost_bytes"].as_u64().unwrap_or(0)) {
+        Bytes::ZERO => Ok(()),
+        lost => output::tell(&format!(
             "{lost} that only the old device had are lost until they are overwritten or discarded\n"
-        ))?;
+        )),
     }
-    in_service::tell_design(last)
 }
 
 /// Says that copying waits for what cannot be read, and what can be done.

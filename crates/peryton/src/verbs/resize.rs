@@ -64,6 +64,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let follow = Follow { volume, device, done: "emptied", stays, wait: args.wait, json };
     let Some(last) = follow.until_end(&state, &begun, |_, _| {})? else { return Ok(()) };
+    if args.json {
+        return output::print_json(&last);
+    }
     let bytes = |key: &str| Bytes(last[key].as_u64().unwrap_or(0));
     let (size, used, volume) = (bytes("size_bytes"), bytes("used_bytes").at_least(), bytes("volume_bytes"));
     output::tell(&format!(

@@ -70,13 +70,24 @@ fn a_device_with_the_only_copy_is_given_up_only_if_that_is_asked_for() {
 
     File::create(at.join("new.img")).unwrap().set_len(8 * MIB).unwrap();
     let replace = ["replace", "v.toml", "ssd", "--with", "new.img"];
-    run(&replace).fails(1, &["ssd.img) is there, and has 16 extents", "serve the volume", "--accept-loss"]);
+    for args in [&["re-add", "v.toml", "other"][..], &["replace", "v.toml", "other", "--with", "new.img"]] {
+        run(args).fails(2, &["there is no device 'other'", "'ssd' and 'hdd'"]);
+    }
+    run(&replace).fails(2, &["ssd.img) is there, and has 16 extents", "serve the volume", "--accept-loss"]);
     let (serving, mut client) = Serving::start(at, &[]);
     assert!(client.read(20 * MIB, data.len()).unwrap() == data);
     drop((client, serving));
 
-    let done = run(&[&replace[..], &["--accept-loss", "--update-design"]].concat()).ok();
-    assert!(done.out.contains("16 extents are lost"), "{}", done.out);
+    let kept = fs::read(at.join("ssd.img")).unwrap();
+    let set = ["--accept-loss", "--update-design", "--json", "--set", "devices.ssd.path=ssd.img"];
+    let done = run(&[&replace[..], &set].concat());
+    assert!(done.code == 1 && done.err.contains("the design is unchanged: "), "{} {}", done.code, done.err);
+    let told: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+    assert!(told["lost_extents"] == 16 && told["design_error"].as_str().unwrap().contains("--set"), "{told}");
+    fs::write(at.join("ssd.img"), kept).unwrap();
+    let again = ["--accept-loss", "--update-design", "--force"];
+    let done = run(&[&replace[..], &again].concat()).ok();
+    assert!(done.out.contains("16 extents are lost") && done.out.contains("v.toml has the new path"), "{}", done.out);
     let (_serving, mut client) = Serving::start(at, &[]);
     assert!(client.read(20 * MIB, data.len()).is_err());
 }
