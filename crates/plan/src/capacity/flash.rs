@@ -13,7 +13,6 @@ use super::{
 use crate::{
     constraint::{Constraint, strain},
     evaluate::Metrics,
-    size::WITHIN,
 };
 
 /// In which capacities flash can be bought.
@@ -79,7 +78,8 @@ pub struct FlashCapacity {
     /// The whole devices of the catalogue, where smaller ones are bought.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub whole: Option<FlashPoint>,
-    /// The smallest capacity that was simulated whose mean response time is within 5 % of that of the capacity that is bought: what the workload needs of it.
+    /// The smallest capacity that was simulated that is not too small for a budget, and whose mean response time is within 5 % of that of the
+    /// capacity that is bought: what the workload needs of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enough: Option<FlashPoint>,
     /// All capacities that were simulated, in ascending order.
@@ -164,7 +164,7 @@ impl FlashCapacity {
             missed.max_by(|a, b| a.strain(metrics).total_cmp(&b.strain(metrics))).copied()
         });
         let bought = known[own].1.mean_ms;
-        let enough = known[..=own].iter().find(|(_, metrics)| enough(metrics, bought, WITHIN));
+        let enough = known[..=own].iter().find(|(_, metrics)| enough(metrics, bought, constraints));
         let kind = &catalogue.kinds[candidate.fast.kind];
         let each = candidate.flash_capacity(catalogue);
         Some(FlashCapacity {
@@ -234,8 +234,8 @@ impl FlashCapacity {
                 _ => String::new(),
             };
             all.push(format!(
-                "Of the {} of flash ({}) the workload needs {}: the smallest capacity simulated whose mean response time, {} ms, is within \
-                 5 % of that of all of it{shorter} (--flash any buys it so)",
+                "Of the {} of flash ({}) the workload needs {}: the smallest capacity simulated that meets the budgets and whose mean \
+                 response time, {} ms, is within 5 % of that of all of it{shorter} (--flash any buys it so)",
                 size(self.capacity_bytes),
                 self.profile,
                 size(enough.capacity_bytes),

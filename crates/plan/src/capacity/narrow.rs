@@ -11,6 +11,7 @@ use crate::{
     constraint::{Constraint, strain},
     evaluate::Metrics,
     metric::Metric,
+    size::WITHIN,
 };
 
 /// A capacity is found if no other was simulated within this factor below it.
@@ -46,9 +47,10 @@ pub(super) fn shortage(constraints: &[Constraint], metrics: &Metrics) -> f64 {
     about.map(|one| one.strain(metrics)).fold(0.0, f64::max)
 }
 
-/// Whether a mean response time is within a share of that of a larger capacity.
-pub(super) fn enough(metrics: &Metrics, bought_ms: f64, within: f64) -> bool {
-    metrics.mean_ms <= bought_ms * (1.0 + within)
+/// Whether a capacity does what a larger one does that is bought: its mean response time is nearly the same, and it is not too small for a
+/// budget.
+pub(super) fn enough(metrics: &Metrics, bought_ms: f64, constraints: &[Constraint]) -> bool {
+    metrics.mean_ms <= bought_ms * (1.0 + WITHIN) && shortage(constraints, metrics) <= 1.0
 }
 
 /// The capacities of one set of devices, in ascending order.

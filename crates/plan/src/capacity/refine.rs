@@ -15,7 +15,7 @@ use super::{
     narrow::{Capacities, STEP, between, enough},
     search::{AT_A_TIME, Known, Problem, Search},
 };
-use crate::{evaluate::Metrics, metric::Metric, size::WITHIN};
+use crate::{evaluate::Metrics, metric::Metric};
 
 /// The rounds of simulations that find out how much of the bought flash is needed, after the first.
 const ROUNDS: [u32; 2] = [4, 2];
@@ -155,7 +155,8 @@ impl Search<'_> {
                 points.extend(result.ok().map(|metrics| (candidate, metrics)));
             }
             points.sort_by_key(|(candidate, _)| candidate.flash_capacity(self.catalogue));
-            let is_enough = |(_, metrics): &(Candidate, Metrics)| enough(metrics, bought.mean_ms, WITHIN);
+            let is_enough =
+                |(_, metrics): &(Candidate, Metrics)| enough(metrics, bought.mean_ms, &self.problems[0].constraints);
             let at = points.iter().position(is_enough).unwrap_or(points.len() - 1);
             let size = |index: usize| points[index].0.flash_capacity(self.catalogue);
             let (Some(below), Some(count)) = (at.checked_sub(1), ROUNDS.get(round)) else { break };

@@ -190,6 +190,12 @@ fn a_plan_of_whole_devices_says_how_much_of_the_flash_is_needed() {
             && below.capacity_bytes as f64 * 1.11 > enough.capacity_bytes as f64
     );
     assert!(flash.sentences()[0].contains("the workload needs"), "{:?}", flash.sentences());
+    // A capacity that would wear out too early is not what is needed, however fast it is.
+    let (some, all) = (enough.lifetime_years.unwrap(), best.metrics.lifetime_years.unwrap());
+    let seconds = f64::midpoint(some, all) * 31_557_600.0;
+    let longer = planned(&ask(&format!("latency<=600us,lifetime>={seconds}s"), Flash::Whole), &catalogue);
+    let needed = longer.best.unwrap().flash.unwrap().enough.unwrap();
+    assert!(needed.meets && needed.capacity_bytes > enough.capacity_bytes, "{needed:?} and not {enough:?}");
     // It changes nothing else, and can be left out.
     let mut without = planned(&Ask { flash_need: false, ..asked.clone() }, &catalogue);
     assert!(without.best.as_ref().unwrap().flash.is_none());
