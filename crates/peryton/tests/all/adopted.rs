@@ -287,7 +287,7 @@ fn the_loss_of_the_fast_device_is_that_of_the_first_part_and_says_so() {
     // It can be replaced only by accepting that what it had reads as zeros.
     empty(at, "fast.img", 24 * MIB);
     peryton(at, &["replace", "v.toml", "fast", "--with", "fast.img"])
-        .fails(1, &["would read as zeros", "--accept-loss"]);
+        .fails(2, &["would read as zeros", "--accept-loss"]);
     peryton(at, &["replace", "v.toml", "fast", "--with", "fast.img", "--accept-loss"]).ok();
     let (_serving, mut client) = Serving::start(at, &[]);
     assert!(client.read(0, 4096).unwrap() == [0; 4096]);

@@ -94,7 +94,7 @@ fn a_lost_log_is_replaced_by_an_empty_one_only_knowingly() {
     killed(folder, LOGGING);
     fs::remove_file(folder.join("small.img")).expect("it is there");
     peryton(folder, &["serve", "v.toml"]).fails(2, &["'small'", "not there", "--without"]);
-    peryton(folder, &["replace", "v.toml", "small", "--with", "small.img"]).fails(1, &["'small'", "--accept-loss"]);
+    peryton(folder, &["replace", "v.toml", "small", "--with", "small.img"]).fails(2, &["'small'", "--accept-loss"]);
     let done = peryton(folder, &["replace", "v.toml", "small", "--with", "small.img", "--accept-loss"]).ok();
     assert!(done.out.contains("'small' is small.img now, which was empty"), "{}", done.out);
     peryton(folder, &["check", "v.toml"]).ok();
