@@ -104,3 +104,33 @@ fn a_flush_of_a_device_that_lacks_space_is_answered_and_nothing_is_lost() {
     }
     assert!(refused >= 4, "{refused} flushes failed");
 }
+
+/// The fear: a slow device that lacks space for hours is tried with everything that is dirty each second, which wears on all else.
+#[test]
+fn a_slow_device_that_lacks_space_is_tried_less_and_less() {
+    const EXTENTS: u64 = 400;
+    let placement = Placement::Caching(Hybrid { fast: FAST, slow: SLOW, extent: EXTENT });
+    let Config { tuning, .. } = config(placement.clone());
+    let tuning = Tuning { writeback_delay: Nanos::ZERO, cleaning: Cleaning::default(), ..tuning };
+    let config = Config { devices: vec![EXTENT * EXTENTS, EXTENT * EXTENTS], placement, tuning };
+    let mut machine = open(&config, formatted(&config)).unwrap();
+    for extent in 0..EXTENTS {
+        machine.ask(Op::Write, EXTENT.0 * extent, vec![1; 4096]);
+        without_space(&mut machine, SLOW);
+    }
+    let dirty = machine.engine.dirty_extents();
+    assert!(dirty > 100, "{dirty}");
+    let mut tries = 0;
+    excuse(&mut machine, SLOW, Some(Excuse::LacksSpace));
+    for _ in 0..60_000 {
+        tries += without_space(&mut machine, SLOW);
+        machine.driver.tick(Nanos::from_ms(10));
+    }
+    assert!((60..6_000).contains(&tries), "{tries} tries in ten minutes");
+    excuse(&mut machine, SLOW, None);
+    for _ in 0..1_500 {
+        machine.carry_out_all();
+        machine.driver.tick(Nanos::from_ms(10));
+    }
+    assert_eq!(machine.engine.dirty_extents(), 0, "it has space again for 15 s");
+}

@@ -358,10 +358,13 @@ impl Handle {
 }
 
 impl Server {
-    /// Reports device failures as events.
+    /// Reports device failures as events. Of an outage, which is an event itself, only the first command that fails is one.
     pub(super) fn complain(&mut self) {
         for failure in std::mem::take(&mut self.volume.backend.failures) {
-            if !self.limits.allow(Kind::Devices, self.now) {
+            let bit = 1 << failure.operation.device.index();
+            let is_more_of_outage = self.outages.reported & self.outages.failing & bit != 0;
+            self.outages.failing |= bit;
+            if is_more_of_outage || !self.limits.allow(Kind::Devices, self.now) {
                 continue;
             }
             let device = self.name_of(failure.operation.device);

@@ -11,6 +11,8 @@ pub(super) struct Outages {
     pub(super) excuses: Excuses,
     /// Devices whose outage was reported.
     pub(super) reported: u32,
+    /// Devices of which it was reported that commands fail, in the outage that was reported last.
+    pub(super) failing: u32,
     /// Devices that were given up, so that nothing waits for them any more.
     pub(super) ended: u32,
     /// The start of each device's latest outage.

@@ -72,6 +72,7 @@ impl Server {
             {
                 self.outages.since[index] = outage.since;
                 self.outages.count[index] += 1;
+                self.outages.failing &= !bit;
                 let (error, patience_s) = (outage.error, outage.patience_left.as_s_f64());
                 self.watchdog.notifier.status(&format!("waiting for device {device}, which fails: {error}"));
                 tracing::warn!(

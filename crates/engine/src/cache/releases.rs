@@ -6,7 +6,7 @@ use peryton_format::{
     mutation::{self, Mutation},
 };
 use peryton_policy::{ReplacementPolicy, replacement::SlotIndex};
-use peryton_units::{Bytes, Nanos, Op};
+use peryton_units::{Bytes, Op};
 
 use crate::{
     cache::access::{Mode, Release},
@@ -16,9 +16,6 @@ use crate::{
     cache::map::extent::{Loss, Place},
     cache::step::{CacheCommand, CacheIo},
 };
-
-/// After a failure, no extent is moved off the fast device for this long.
-const PAUSE_FAILED: Nanos = Nanos::from_ms(10);
 
 impl CacheDrive {
     /// Gives up a slot: immediately if the durable map never pointed to it, otherwise after the next commit.
@@ -111,7 +108,7 @@ impl CacheDrive {
         if let Some(slot) = entry.place().and_then(|place| self.layout.fast_slot(place)) {
             self.was_accessed(slot);
         }
-        self.room_pauses_until = io.now.saturating_add(PAUSE_FAILED);
+        self.room_pauses_until = io.now.saturating_add(self.cleaner.failures.pause_of_room());
         io.due(self.room_pauses_until);
     }
 

@@ -76,6 +76,7 @@ impl CacheDrive {
                 io.stats.moves.cancelled.accessed += u64::from(!failed);
                 let (extent, to) = (row.extent, row.to.expect("a demotion has a destination"));
                 if failed {
+                    self.cleaner.failures.ended(true);
                     self.cannot_leave(io, extent);
                 }
                 self.release_place(to, Release::NeverUsed);

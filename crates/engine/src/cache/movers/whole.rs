@@ -55,6 +55,7 @@ impl CacheDrive {
         let row = &self.moves[index];
         let (extent, to) = (row.extent, row.to.expect("a demotion has a destination"));
         io.stats.moves.demotions += 1;
+        self.cleaner.failures.ended(false);
         self.settle(io, extent, to);
         self.end(io, index);
     }

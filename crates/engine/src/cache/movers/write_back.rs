@@ -135,7 +135,7 @@ impl CacheDrive {
             io.stats.moves.demotions += 1;
             self.drop_clean(io, extent, Release::Evicted);
         }
-        self.cleaner.failed |= failed;
+        self.cleaner.failures.ended(failed);
         if failed && kind == Kind::Eviction {
             self.cannot_leave(io, extent);
         }

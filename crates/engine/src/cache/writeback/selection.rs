@@ -13,9 +13,8 @@ use crate::{
 
 /// The pause of a pass that has examined its most dirty extents.
 const NEXT_CALL: Nanos = Nanos::from_ms(1);
-/// The pauses before another pass, if all candidates are in use, or if a write-back has failed.
+/// The pause before another pass, if all candidates are in use.
 const RETRY_IN_USE: Nanos = Nanos::from_ms(10);
-const RETRY_FAILED: Nanos = Nanos::from_s(1);
 
 /// The most passes in max_age over extents that are older than half of it.
 const PASSES_PER_AGE: u64 = 64;
@@ -105,6 +104,11 @@ impl CacheDrive {
             && self.writing_back < most
             && self.copying < io.tuning.max_moves
         {
+            if self.cleaner.failures.are_many() {
+                // What is under way may still succeed.
+                let pause = if self.cleaner.commands == 0 { self.cleaner.failures.pause() } else { None };
+                return pause.map_or((), |pause| self.rest(io, decision.state, pause));
+            }
             let Some((extent, choice)) = self.choose(io, decision.state) else { return };
             let room = (most - self.writing_back).min(io.tuning.max_moves - self.copying);
             match choice {
@@ -185,11 +189,12 @@ impl CacheDrive {
             }
         }
         self.cleaner.old.begun = false;
-        let pause = match () {
-            () if std::mem::take(&mut self.cleaner.failed) => RETRY_FAILED,
-            () if self.cleaner.old.after.is_some() => NEXT_CALL,
+        let after_failures = self.cleaner.failures.pause();
+        let pause = match after_failures {
+            Some(pause) => pause,
+            None if self.cleaner.old.after.is_some() => NEXT_CALL,
             // No other extent becomes too old before that.
-            () => Nanos(max_age(&io.tuning).0 / PASSES_PER_AGE).max(RETRY_IN_USE),
+            None => Nanos(max_age(&io.tuning).0 / PASSES_PER_AGE).max(RETRY_IN_USE),
         };
         self.rest(io, state, pause);
         None
@@ -211,12 +216,13 @@ impl CacheDrive {
         if let Some(pass) = ended {
             self.cleaner.full_enough = pass.least.saturating_sub(FULLNESS_STEP);
         }
-        let pause = match () {
-            () if std::mem::take(&mut self.cleaner.failed) => RETRY_FAILED,
+        let after_failures = self.cleaner.failures.pause();
+        let pause = match after_failures {
+            Some(pause) => pause,
             // Then extents that were written again lately have their next chance.
-            () if state == CleaningState::Idle => io.tuning.writeback_delay.max(RETRY_IN_USE),
-            () if found => NEXT_CALL,
-            () => RETRY_IN_USE,
+            None if state == CleaningState::Idle => io.tuning.writeback_delay.max(RETRY_IN_USE),
+            None if found => NEXT_CALL,
+            None => RETRY_IN_USE,
         };
         if spares_rewritten(state) {
             self.map.forget_rewritten();

@@ -17,7 +17,7 @@ use peryton_units::{Bytes, Nanos};
 
 use crate::{
     api::cleaning::CleaningState, api::config::Tuning, cache::blocks::FULL, cache::map::dirty::AgePosition,
-    cache::movers::table::InRun, io::slab::Slab,
+    cache::movers::table::InRun, cache::writeback::failures::Failures, io::slab::Slab,
 };
 
 /// A command of cleaning carries this many bytes at most, if extents are smaller than that.
@@ -129,8 +129,7 @@ pub(in crate::cache) struct Cleaner {
     pub(in crate::cache) rests: (CleaningState, Nanos),
     /// Passes choose units of this fullness and more: since too many extents became dirty, a pass has gone over the fuller ones.
     pub(in crate::cache) full_enough: u32,
-    /// A write-back has failed in this pass.
-    pub(in crate::cache) failed: bool,
+    pub(in crate::cache) failures: Failures,
     pub(in crate::cache) runs: Slab<Run>,
     pub(in crate::cache) free_buffers: Vec<u32>,
     /// Lists of moves of runs that are over, for later runs.
@@ -164,7 +163,7 @@ impl Cleaner {
             resting: None,
             rests: (CleaningState::Resting, Nanos::ZERO),
             full_enough: FULL,
-            failed: false,
+            failures: Failures::default(),
             runs: Slab::new(),
             free_buffers: (0..RUN_BUFFERS).rev().collect(),
             spare_lists: Vec::new(),
