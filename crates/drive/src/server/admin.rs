@@ -210,7 +210,7 @@ impl Server {
             "devices": devices,
             "faults": self.volume.backend.faults().rules(),
             "dirty_extents": has_map.then(|| engine.dirty_extents()),
-            "cleaning": cleaning::status(engine.cleaning(self.now)),
+            "cleaning": cleaning::status(self.cleaning_report()),
             "warm": warmth::status(engine, self.now),
             "lost_extents": has_map.then(|| engine.lost_extents()),
             "fast_hit_ratio": stats.fast_hit_ratio(),
@@ -391,9 +391,11 @@ impl Server {
             return;
         }
         let losses = engine.losses(MOST_TOLD);
+        // Nothing is written back from now on, so write-back on demand has ended.
+        self.volume.pause_writing_back();
         for device in new {
             self.reported_gone |= 1 << device.index();
-            if engine.was_evacuated(device) {
+            if self.volume.engine().was_evacuated(device) {
                 continue;
             }
             let (device, lost) = (self.about.names[device.index()].clone(), ranges(&losses));

@@ -1,6 +1,6 @@
 //! The dirty data of a cache: their state for the owner, and write-back on demand.
 
-use peryton_engine::{CleaningReport, PlacementKind};
+use peryton_engine::{CleaningReport, CleaningState, PlacementKind};
 use peryton_units::Nanos;
 use serde_json::{Value, json};
 
@@ -24,6 +24,14 @@ pub(super) fn status(report: Option<CleaningReport>) -> Value {
 }
 
 impl Server {
+    /// The state of cleaning. While a device is gone, nothing is written back, and the engine decides nothing.
+    pub(super) fn cleaning_report(&self) -> Option<CleaningReport> {
+        let engine = self.volume.engine();
+        let report = engine.cleaning(self.now)?;
+        let state = if engine.gone() == 0 { report.state } else { CleaningState::Resting };
+        Some(CleaningReport { state, ..report })
+    }
+
     pub(super) fn clean(&mut self) -> Result<Value, String> {
         let engine = self.volume.engine();
         if engine.cleaning(self.now).is_none() {
@@ -41,7 +49,7 @@ impl Server {
             return Err("the volume is being closed, for which nothing has to be clean".to_owned());
         }
         self.volume.write_all_back(self.now);
-        Ok(status(self.volume.engine().cleaning(self.now)))
+        Ok(status(self.cleaning_report()))
     }
 }
 

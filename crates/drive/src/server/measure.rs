@@ -83,7 +83,7 @@ impl Server {
             clients_waiting: self.front.buffer_waiters.len(),
             log_lines_held_back: self.lines_held_back(),
             stats: engine.stats().clone(),
-            cleaning: engine.cleaning(self.now),
+            cleaning: self.cleaning_report(),
             adaptive: engine.adaptive_admission(),
             dirty_max_age: Some(max_age).filter(|age| *age < Nanos(u64::MAX)),
             wear_budget_bytes_per_s: wear_budget(tuning, self.fast_worn()),

@@ -231,6 +231,21 @@ fn an_empty_device_takes_the_place_of_one_that_is_gone() {
     let _ = served.end();
 }
 
+/// The fear: the status says for good that everything is being written back, and a program waits for the end of that.
+#[test]
+fn a_write_back_on_demand_ends_with_the_device_that_it_needs() {
+    let directory = tempfile::tempdir().unwrap();
+    let served = Served::new(directory.path(), lazy("back"), Settings::default());
+    let mut client = served.client();
+    client.write(0, &[1; 64 << 10], true).unwrap();
+    let fault = Fault { device: 1, only: None, from: 0, to: u64::MAX, times: None, effect: Effect::Gone };
+    served.handle.fault(fault).unwrap();
+    assert_eq!(served.handle.clean().unwrap()["state"], "asked");
+    served.wait_for(|status| status["state"] == "degraded" && status["cleaning"]["state"] != "asked");
+    drop(client);
+    let _ = served.end();
+}
+
 /// The fear: a change is refused, and the device that was to come in has lost what it had.
 #[test]
 fn a_refused_change_leaves_the_new_device_as_it_was() {

@@ -52,36 +52,29 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 /// Waits until everything is written back that was dirty when that was asked for, and returns the state of cleaning then.
 pub fn wait(volume: &Served, mut state: Value) -> Result<Value, Failure> {
     let first = state["dirty_bytes"].as_u64().unwrap_or(0);
-    let lost = || -> Result<u64, Failure> {
-        Ok(volume.value(&Ask::Status {}, "status")?["lost"]["bytes"].as_u64().unwrap_or(0))
-    };
-    let before = lost()?;
+    let lost = |status: &Value| status["lost"]["bytes"].as_u64().unwrap_or(0);
+    let mut status = volume.value(&Ask::Status {}, "status")?;
+    let before = lost(&status);
     let bar = terminal::bar(first);
     let style = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} written back, {eta} left");
     bar.set_style(style.expect("the template is a constant"));
-    let mut gone = None;
-    while state["state"] == "asked" && gone.is_none() {
+    while state["state"] == "asked" {
         thread::sleep(EVERY);
-        let mut status = volume.value(&Ask::Status {}, "status")?;
+        status = volume.value(&Ask::Status {}, "status")?;
         state = status["cleaning"].take();
-        if state["is_under_way"] != true {
-            let mut devices = status["devices"].as_object().into_iter().flatten();
-            gone = devices.find(|(_, device)| device["state"] == "gone").map(|(name, _)| name.clone());
-        }
         bar.set_position(first.saturating_sub(state["dirty_bytes"].as_u64().unwrap_or(0)));
     }
     bar.finish_and_clear();
-    match lost()?.saturating_sub(before) {
-        0 => match gone.filter(|_| state["state"] == "asked") {
-            None => Ok(state),
-            Some(name) => Err(Failure::failed(format!(
-                "{} stay dirty, because device '{name}' was given up: peryton status names the remedy",
-                Bytes(state["dirty_bytes"].as_u64().unwrap_or(0))
-            ))),
-        },
-        bytes => Err(Failure::lost(format!(
-            "{} are lost with a device that was given up meanwhile: peryton status says where",
-            Bytes(bytes)
+    let (lost, left) = (Bytes(lost(&status).saturating_sub(before)), Bytes(state["dirty_bytes"].as_u64().unwrap_or(0)));
+    if lost > Bytes::ZERO {
+        let why = "are lost with a device that was given up meanwhile: peryton status says where";
+        return Err(Failure::lost(format!("{lost} {why}")));
+    }
+    let mut devices = status["devices"].as_object().into_iter().flatten();
+    match devices.find(|(_, device)| device["state"] == "gone").filter(|_| left > Bytes::ZERO) {
+        None => Ok(state),
+        Some((name, _)) => Err(Failure::failed(format!(
+            "{left} stay dirty, because device '{name}' was given up: peryton status names the remedy"
         ))),
     }
 }
