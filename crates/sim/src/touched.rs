@@ -30,7 +30,7 @@ impl Touched {
         Bytes(self.extents * self.extent)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn touch(&mut self, op: Op, offset: Bytes, len: Bytes) {
         if !matches!(op, Op::Read | Op::Write) || len == Bytes::ZERO {
             return;

@@ -34,20 +34,28 @@ impl CacheDrive {
             self.partition_arrived(io, request, asked);
         }
         let (mut extent, mut within) = self.layout.split(asked.offset);
+        let fragment = |extent, within, offset, len| Fragment {
+            request,
+            op: asked.op,
+            extent,
+            within,
+            len,
+            offset: Bytes(offset),
+            request_len: asked.len,
+            is_new: true,
+        };
+        // Most requests lie within one extent.
+        if u64::from(within) + asked.len.0 <= self.layout.extent_bytes {
+            let fragment = fragment(extent, within, 0, asked.len.0 as u32);
+            io.add_part(request);
+            let route = self.route(io, fragment);
+            return self.carry_out(io, fragment, route);
+        }
         let mut offset = 0;
         let mut run: Option<Run> = None;
         while offset < asked.len.0 {
             let len = (self.layout.extent_bytes - u64::from(within)).min(asked.len.0 - offset) as u32;
-            let fragment = Fragment {
-                request,
-                op: asked.op,
-                extent,
-                within,
-                len,
-                offset: Bytes(offset),
-                request_len: asked.len,
-                is_new: true,
-            };
+            let fragment = fragment(extent, within, offset, len);
             io.add_part(request);
             let before = io.out.len();
             let to = match self.route(io, fragment) {

@@ -2,12 +2,10 @@
 
 use peryton_format::{
     blocks::Masks,
-    entry::MapEntry,
     mutation::{self, Mutation},
 };
 
 use crate::{
-    cache::access::Mode,
     cache::drive::CacheDrive,
     cache::map::changed::{Changed, NoRecord},
     cache::step::CacheIo,
@@ -76,38 +74,12 @@ impl CacheDrive {
         self.journal.never_dirty = never_dirty;
     }
 
-    /// Queues the changed map entry of an extent for commit. `awaiting_slow_flush`: the change says that the slow
-    /// device has the extent's data.
+    /// Queues the changed map entry, and the masks, of an extent for commit. `awaiting_slow_flush`: the change says that the slow device
+    /// has the extent's data.
     #[inline]
     pub(in crate::cache) fn record(&mut self, io: &mut CacheIo, changed: Changed, awaiting_slow_flush: bool) {
         let extent = changed.into_record();
-        if self.mode == Mode::Caching {
-            return self.record_part(io, extent, awaiting_slow_flush);
-        }
-        let entry = self.map.entry(extent).entry();
-        self.journal.update(io, extent, (entry, Masks::default()), awaiting_slow_flush);
-    }
-
-    /// Queues the changed masks, and the map entry, of an extent for commit.
-    ///
-    /// An update is the state of all blocks. If one waits for the slow device's flush because it says that blocks are at the origin, a
-    /// later one must not say so without that flush: it says that all blocks are newer than their origins, which is safe. If the
-    /// extent is in another place by now, the blocks that are not there are nowhere else, so the next commit flushes the slow
-    /// device.
-    fn record_part(&mut self, io: &mut CacheIo, extent: u32, awaiting_slow_flush: bool) {
-        let (mut entry, mut masks) = (self.map.entry(extent).entry(), self.map.masks_of(extent));
-        if !awaiting_slow_flush
-            && entry.place().is_some()
-            && let Some(after) = self.journal.place_that_awaits(extent)
-            && !mutation::is(Mutation::CleanWithoutSlowFlush)
-        {
-            if after == entry.place() {
-                masks = masks.all_dirty();
-                entry = MapEntry::new(entry.place(), masks.dirty() != 0, entry.is_lost());
-            } else {
-                self.journal.takes_all_next();
-            }
-        }
-        self.journal.update(io, extent, (entry, masks), awaiting_slow_flush);
+        let state = (self.map.entry(extent).entry(), self.map.masks_of(extent));
+        self.journal.update(io, extent, state, awaiting_slow_flush);
     }
 }

@@ -245,17 +245,20 @@ impl MapJournal {
         }
     }
 
-    /// Queues a map update. `awaiting_slow_flush`: it says that the slow device has the extent's data.
+    /// Queues a map update: the state of all blocks of an extent. `awaiting_slow_flush`: it says that the slow device has the extent's data.
+    ///
+    /// If an update waits for the slow device's flush because it says that blocks are at their origin, a later one must not say so without
+    /// that flush: it says that all blocks are newer than their origins, which is safe. If the extent is in another place by now, the
+    /// blocks that are not there are nowhere else, so the next commit flushes the slow device.
     #[inline(always)]
     pub(crate) fn update(
         &mut self,
         io: &mut CacheIo,
         extent: u32,
-        (entry, masks): (MapEntry, Masks),
+        (mut entry, mut masks): (MapEntry, Masks),
         awaiting_slow_flush: bool,
     ) {
         self.sequence += 1;
-        let update = Update { record: MapRecord { extent, entry, masks }, sequence: self.sequence };
         let batch = if awaiting_slow_flush {
             self.awaiting.insert(extent, Awaiting { latest: self.sequence, place: entry.place() });
             &mut self.awaiting_slow_flush
@@ -264,10 +267,18 @@ impl MapJournal {
                 && let Some(awaiting) = self.awaiting.get_mut(&extent)
             {
                 awaiting.latest = self.sequence;
+                if self.has_origins && entry.place().is_some() && !mutation::is(Mutation::CleanWithoutSlowFlush) {
+                    if awaiting.place == entry.place() {
+                        masks = masks.all_dirty();
+                        entry = MapEntry::new(entry.place(), masks.dirty() != 0, entry.is_lost());
+                    } else {
+                        self.must_flush_slow = true;
+                    }
+                }
             }
             &mut self.group.gathering
         };
-        batch.updates.push(update);
+        batch.updates.push(Update { record: MapRecord { extent, entry, masks }, sequence: self.sequence });
         if batch.since.is_none() {
             batch.since = Some(io.now);
             io.due_in(io.tuning.commit_interval);
@@ -279,11 +290,6 @@ impl MapJournal {
     pub(crate) fn free(&mut self, freed: Freed, awaiting_slow_flush: bool) {
         let batch = if awaiting_slow_flush { &mut self.awaiting_slow_flush } else { &mut self.group.gathering };
         batch.freed.push(freed);
-    }
-
-    /// Where the extent was after its update in `awaiting_slow_flush`; `None` if it has none there.
-    pub(in crate::cache) fn place_that_awaits(&self, extent: u32) -> Option<Option<Place>> {
-        self.awaiting.get(&extent).map(|awaiting| awaiting.place)
     }
 
     /// Makes the next commit include the updates in `awaiting_slow_flush`.

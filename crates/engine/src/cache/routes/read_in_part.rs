@@ -32,7 +32,8 @@ impl CacheDrive {
             valid = u16::MAX;
         }
         let (touched, extent) = (self.touched(fragment), fragment.extent);
-        if touched & !valid == 0 {
+        let missing = touched & !valid;
+        if missing == 0 {
             self.count_access(io, fragment, slot);
             return self.direct(io.now, fragment, Place(slot.0));
         }
@@ -40,11 +41,10 @@ impl CacheDrive {
             io.part_done(fragment.request, Err(RequestError::Lost));
             return Route::Taken;
         }
-        let missing = touched & !valid;
         let mut at_origin = self.blocks_from_origin(io, slot, missing);
         let (mut filling, mut follow) = (0, Follow::NOTHING);
         if fills {
-            (filling, follow) = self.bring_for_read(io, fragment, slot, (missing, at_origin));
+            (filling, follow) = self.bring_for_read(io, fragment, slot, (touched, missing, at_origin));
             if filling != 0 {
                 at_origin = missing & !filling;
             }
@@ -97,19 +97,19 @@ impl CacheDrive {
         io: &mut CacheCall,
         fragment: Fragment,
         slot: SlotIndex,
-        (missing, at_origin): (u16, u16),
+        (touched, missing, at_origin): (u16, u16, u16),
     ) -> (u16, Follow) {
-        let (touched, extent, masks) = (self.touched(fragment), fragment.extent, self.map.masks(slot));
+        let (extent, masks) = (fragment.extent, self.map.masks(slot));
         let run = self.blocks_to_bring(extent, touched, masks);
+        let entry = self.map.entry(extent);
         // The neighbouring blocks may be on their way already.
-        let under_way = self.being_read(self.map.entry(extent));
+        let (under_way, in_use) = (self.being_read(entry), entry.in_flight > 0);
         let run = if run & under_way == 0 { run } else { first_run(missing) };
         let opens = under_way == 0 && masks.valid() & !masks.differs_from_origin() == 0;
         self.readahead.saw(extent, opens);
         let misses = self.map.entry_mut(extent).miss(io.now, io.tuning.promotion_window);
         // As for a promotion: then accesses wait until those in flight have ended.
         let waits = misses > PATIENCE;
-        let in_use = self.map.entry(extent).in_flight > 0;
         // The host's own read can bring what it covers.
         let reads_all = at_origin == touched && self.covered(fragment) == touched && run & !touched == 0;
         if reads_all && (!in_use || under_way != 0) {

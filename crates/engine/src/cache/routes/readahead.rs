@@ -26,7 +26,7 @@ pub(in crate::cache) struct Readahead {
 impl Readahead {
     /// Counts a read of the slow device; `opens`: the fast device has no clean block of the extent.
     pub(in crate::cache) fn saw(&mut self, extent: u32, opens: bool) {
-        if self.pays() && !is_control(extent) {
+        if self.reads_ahead(extent) {
             return;
         }
         *(if opens { &mut self.opened } else { &mut self.saved }) += 1;
