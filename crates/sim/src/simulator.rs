@@ -152,7 +152,7 @@ impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
         loop {
             // What an event commands is carried out in one place, which is compiled into this loop.
             let volume = if completes && self.completions.next() <= self.now {
-                self.complete_next::<SEVERAL>()
+                self.complete_next::<WATCHED>()
             } else {
                 if std::mem::take(&mut completes) {
                     if deadline <= self.now {
@@ -418,7 +418,7 @@ impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
             }
             self.machine.watch.see(self.now, volume, || Moment::Submitted(RequestId(u64::from(id)), request));
         }
-        if SEVERAL {
+        if WATCHED {
             apart::submit(engine, self.now, RequestId(u64::from(id)), request, &mut self.commands);
         } else {
             engine.submit(self.now, RequestId(u64::from(id)), request, &mut self.commands);

@@ -152,7 +152,7 @@ impl Engine {
     ///
     /// The driver chooses the id, and the engine does not interpret it. If the driver uses one id for two requests at a
     /// time, the engine's tables stay correct, but the driver cannot tell the replies apart.
-    #[inline]
+    #[inline(always)]
     pub fn submit(&mut self, now: Nanos, id: RequestId, request: Request, out: &mut Commands) {
         drive!(mut self, drive => drive.submit(now, id, request, out));
     }
@@ -163,7 +163,7 @@ impl Engine {
     /// The command is not in flight: it has been completed before, or the engine never issued this id. The engine is
     /// unchanged and can continue, but the driver should report the error, because it may have completed the wrong one
     /// of two commands.
-    #[inline]
+    #[inline(always)]
     pub fn complete(
         &mut self,
         now: Nanos,

@@ -1,5 +1,4 @@
-//! Calls of the loop for several volumes, kept out of line. The compiler inlines a function that has one caller, so
-//! with these calls here it inlines them into the loop for one volume.
+//! Calls that are compiled into the loop for the usual case, and kept out of line elsewhere.
 
 use peryton_device::{Accepted, Io, Tag};
 use peryton_engine::{Commands, Engine, IoId, Request, RequestId};
