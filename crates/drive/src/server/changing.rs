@@ -442,7 +442,9 @@ impl Server {
         let name = self.about.names[change.device].clone();
         let (design, design_error) = self.design_told(&name, design);
         let engine = self.volume.engine();
-        let (dirty, lost) = (engine.dirty_bytes(), engine.losses(0).bytes);
+        // A log migrates by itself, and nothing waits for that.
+        let dirty = engine.cleaning(self.now).map_or(Bytes::ZERO, |report| report.dirty);
+        let lost = engine.losses(0).bytes;
         let used = engine.device_bytes()[change.device];
         match &change.aim {
             Aim::Return(device) => {

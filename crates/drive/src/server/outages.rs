@@ -1,13 +1,17 @@
 //! Reports outages to the engine, in events and in the log, and finds the outage that keeps a volume from being closed.
 
 use peryton_engine::{DeviceId, Excuse, Excuses, RequestError};
+use peryton_units::Nanos;
 
 use super::{
     Server,
     admin::{MOST_TOLD, ranges},
     say::Kind,
 };
-use crate::{events::What, open::Device, serve_error::ServeError};
+use crate::{events::What, serve_error::ServeError};
+
+/// How often devices are looked at that may have become smaller.
+const SIZES_EVERY: Nanos = Nanos::from_s(1);
 
 /// The error that a client is told. A full device can be read, so a failed read never lacks space.
 #[inline]
@@ -148,16 +152,32 @@ impl Server {
     /// a disk had no size: reads end before their first byte, writes lack space, flushes fail. The disk does not come back by itself.
     /// The same holds for a disk or file that has become smaller than the volume needs: what was at its end is lost.
     pub(super) fn unless_removed(&self, slot: u32, result: i32) -> i32 {
-        let index = self.volume.backend.device_in_question(slot, result).map(DeviceId::index);
-        let device = index.and_then(|index| Some((index, self.about.devices.get(index)?.as_ref()?)));
-        let is_cut_off = |(index, device): (usize, &Device)| {
-            let used = match self.changing.away() {
-                None => device.used(self.volume.engine().device_bytes()[index]),
-                Some(_) => device.size,
-            };
-            device.is_smaller_than(used.min(device.size))
+        let device = self.volume.backend.device_in_question(slot, result);
+        if device.is_some_and(|device| self.is_cut_off(device.index())) { -libc::ENXIO } else { result }
+    }
+
+    fn is_cut_off(&self, index: usize) -> bool {
+        let Some(device) = self.about.devices.get(index).and_then(Option::as_ref) else { return false };
+        let used = match self.changing.away() {
+            None => device.used(self.volume.engine().device_bytes()[index]),
+            Some(_) => device.size,
         };
-        if device.is_some_and(is_cut_off) { -libc::ENXIO } else { result }
+        device.is_smaller_than(used.min(device.size))
+    }
+
+    /// Gives up devices that have become smaller than the volume needs, before a write at their end makes a file long again, with zeros.
+    pub(super) fn look_at_sizes(&mut self) {
+        self.outages.next_look = self.now.saturating_add(SIZES_EVERY);
+        for index in 0..self.about.names.len() {
+            let device = DeviceId(index as u8);
+            if !self.volume.engine().is_gone(device) && self.is_cut_off(index) {
+                tracing::error!(
+                    device = self.about.names[index],
+                    "the device has become smaller than the volume needs"
+                );
+                self.volume.device_failed(self.now, device);
+            }
+        }
     }
 
     /// The device whose outage keeps the volume from becoming idle, if there is one.

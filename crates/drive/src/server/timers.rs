@@ -18,6 +18,8 @@ enum Timer {
     SlowClients,
     /// A command that a drill delays, or that waits for a device.
     Devices,
+    /// Devices are looked at that may have become smaller.
+    Sizes,
     /// What was recorded is handed over.
     Recorder,
     /// Moves, commits and write-back.
@@ -27,11 +29,12 @@ enum Timer {
 }
 
 /// All of them, in the order in which they are looked at; the first go on while another thread has the engine.
-const TIMERS: [Timer; 7] = [
+const TIMERS: [Timer; 8] = [
     Timer::SignOfLife,
     Timer::Accept,
     Timer::SlowClients,
     Timer::Devices,
+    Timer::Sizes,
     Timer::Recorder,
     Timer::Engine,
     Timer::Change,
@@ -53,6 +56,7 @@ impl Server {
             Timer::Accept => self.front.next_accept(),
             Timer::SlowClients => self.front.next_look(),
             Timer::Devices => self.volume.backend.next_due(),
+            Timer::Sizes => Some(self.outages.next_look),
             Timer::Recorder => self.recorder.as_ref().and_then(Recorder::deadline),
             Timer::Engine => self.volume.deadline(),
             Timer::Change => self.changing.deadline(self.now),
@@ -68,6 +72,11 @@ impl Server {
             Timer::SlowClients => self.front.look(),
             Timer::Devices => {
                 self.volume.backend.tick(self.now);
+            }
+            Timer::Sizes => {
+                if self.outages.next_look <= self.now {
+                    self.look_at_sizes();
+                }
             }
             Timer::Recorder => self.tick_recorder(),
             Timer::Engine => {

@@ -74,6 +74,8 @@ pub struct Supervision {
     server: Server,
     /// Since when the device has had no server; `None` while it has one, and before the first.
     away: Option<Nanos>,
+    /// When the last server ended that had served.
+    served_until: Option<Nanos>,
     pause: Nanos,
     ending: Option<Purpose>,
     /// When a server that was asked to end is killed.
@@ -95,6 +97,7 @@ impl Supervision {
             patience,
             server: Server::Absent { start: now },
             away: waits.then_some(now),
+            served_until: None,
             pause: SHORT_PAUSE,
             ending: None,
             end_by: None,
@@ -189,7 +192,9 @@ impl Supervision {
 
     /// It has ended with this exit code; `None`: it was killed by a signal. `waits`: the device is there, and waits for a server.
     pub fn ended(&mut self, now: Nanos, code: Option<i32>, waits: bool) {
-        let served = matches!(self.server, Server::Serving { .. });
+        if let Server::Serving { .. } = self.server {
+            self.served_until = Some(now);
+        }
         self.killed = false;
         // It was this server that asked to be waited for.
         self.extended = Nanos::ZERO;
@@ -203,9 +208,10 @@ impl Supervision {
             self.server = Server::Absent { start: now };
             return;
         }
-        // What ends in good order was asked to. What fails before it ever served is a matter of its design or the machine,
-        // unless a device waits.
-        if self.is_stopping() || code == Some(0) || (!served && !waits && self.away.is_none()) {
+        // What ends in good order was asked to. If no server has served lately, the design or the machine is at fault, unless a device
+        // waits. After a kill the devices may be busy until the kernel has ended what the server had begun.
+        let served_lately = self.served_until.is_some_and(|end| now.saturating_sub(end) < self.patience.give_up_after);
+        if self.is_stopping() || code == Some(0) || (!served_lately && !waits && self.away.is_none()) {
             self.server = Server::Ended { code: code.unwrap_or(1) };
             return;
         }

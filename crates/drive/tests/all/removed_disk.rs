@@ -68,6 +68,34 @@ fn a_file_that_was_cut_off_is_given_up_although_writes_make_it_longer() {
     });
 }
 
+/// The fear: nothing is flushed after the cut, and what is written when the volume is closed makes the file long again.
+#[test]
+fn a_file_that_was_cut_off_is_given_up_before_the_volume_is_closed() {
+    for waits in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        let spec = spec(directory.path(), config("back"));
+        format(&spec, true).unwrap();
+        let nbd = directory.path().join("nbd");
+        let service = Service::open(&spec, &Endpoint::Unix(nbd.clone()), Settings::default()).unwrap();
+        let handle = service.handle();
+        let thread = std::thread::spawn(move || service.run());
+        let mut client = Client::connect(&nbd);
+        client.write(0, &[9; BLOCK], false).unwrap();
+        client.flush().unwrap();
+        drop(client);
+        File::options().write(true).open(&spec.devices[0].path).unwrap().set_len(BLOCK as u64).unwrap();
+        let began = Instant::now();
+        while waits && handle.status().unwrap()["state"] != "degraded" {
+            assert!(began.elapsed() < Duration::from_secs(30), "{}", handle.status().unwrap());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        handle.stop();
+        let _ = thread.join().unwrap();
+        let again = Service::open(&spec, &Endpoint::Unix(nbd), Settings::default());
+        assert!(again.is_err(), "waits: {waits}: the volume opens with a device that was cut off");
+    }
+}
+
 /// Serves the volume until its first device is cut off and given up.
 fn is_given_up(spec: &VolumeSpec, cut_off: impl FnOnce()) {
     let nbd = spec.devices[1].path.with_file_name("nbd");

@@ -57,6 +57,30 @@ fn a_server_that_stays_away_costs_the_device_after_the_given_time_and_not_before
     assert!((10..30).contains(&starts), "{starts} starts");
 }
 
+/// The fear: the devices of a killed server are busy for a moment, and the next server is the last.
+#[test]
+fn a_server_without_a_block_device_is_started_again_until_it_has_not_served_for_the_given_time() {
+    let mut supervision = serving();
+    let mut now = at(2_000);
+    supervision.ended(now, None, false);
+    let (end, mut starts) = (now.saturating_add(PATIENCE), 0);
+    let code = loop {
+        match supervision.task(now) {
+            Task::Start => {
+                starts += 1;
+                supervision.started();
+                now = now.saturating_add(at(5_000));
+                supervision.ended(now, Some(2), false);
+            }
+            Task::Wait { until } => now = until.unwrap(),
+            Task::End { code } => break code,
+            task => panic!("{task:?}"),
+        }
+    };
+    assert_eq!(code, 2);
+    assert!(now >= end && starts > 4, "ended at {now} after {starts} starts");
+}
+
 #[test]
 fn what_a_server_asked_for_ends_with_it() {
     let mut supervision = Supervision::new(at(0), WITHOUT, false);

@@ -12,8 +12,8 @@ use crate::{failure::Failure, in_service, naming::Served, output, volume};
 /// Options of `peryton re-add`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The device must have all data that it had when it was given up. An older copy is refused, and so is a device that was used \
-alone since then. A device that was removed (peryton remove) comes back empty. Newer writes on the other devices stay, and nothing is \
+    after_help = "The device must have all data that it had when it was given up. A copy that lacks a commit is refused, and so is a device that was \
+used alone since then. A copy that lacks only overwrites of cached data cannot be told from the device. A device that was removed (peryton remove) comes back empty. Newer writes on the other devices stay, and nothing is \
 copied. If the device cannot be taken back, nothing is changed. While the volume is served, requests wait for a moment."
 )]
 pub struct Args {
