@@ -415,6 +415,22 @@ fn a_volume_that_was_used_is_not_made_again_though_its_record_is_missing() {
     assert!(Host::open(&plan, &mut disks).read_all() == found);
 }
 
+/// The fear: a second call describes a volume that is not the one on the disk, and writes a design that does not open it.
+#[test]
+fn another_volume_than_the_one_on_the_disk_is_not_called_taken_over() {
+    let (as_it_is, other_home) = (plan(Home::Fast), plan(Home::Disk));
+    let mut disks = disks(&as_it_is);
+    adoption::adopt(&as_it_is, NEW, &mut disks).unwrap();
+    let Placement::Caching(pair) = as_it_is.config.placement else { panic!("it is a cache") };
+    let config = Config { placement: Placement::Partitioned(pair), ..as_it_is.config.clone() };
+    let other_mode = Plan { config, ..as_it_is.clone() };
+    for other in [other_home, other_mode] {
+        let result = adoption::adopt(&other, NEW, &mut disks);
+        assert!(matches!(result, Err(AdoptError::IsOtherVolume { .. })), "{result:?}");
+    }
+    assert_eq!(adoption::adopt(&as_it_is, NEW, &mut disks).unwrap().1, Taken::Already);
+}
+
 #[test]
 fn a_volume_is_opened_with_its_own_translation_only() {
     let plan = plan(Home::Fast);

@@ -119,6 +119,15 @@ pub enum AdoptError {
         /// The index of the disk.
         device: usize,
     },
+    /// The disk is taken over already, by a volume with another placement or division.
+    #[error(
+        "device {device} is taken over already, with another mode, extent or place of its first part: peryton serve has the volume by its \
+         design, and peryton export gives the disk back"
+    )]
+    IsOtherVolume {
+        /// The index of the disk.
+        device: usize,
+    },
     /// There is nothing to undo.
     #[error("device {device} has no record of a disk that was being taken over: there is nothing to undo")]
     NothingBegun {
@@ -314,15 +323,20 @@ fn digest(storage: &mut dyn Storage, displaced: &Displaced) -> Result<u32, Adopt
     Ok(digest)
 }
 
-/// Whether the volume was opened: then it was made, even if the last record does not say so, and it may have newer data.
-fn was_opened(storage: &mut dyn Storage, record: &Record) -> bool {
+/// The newest superblock of the volume that the record names.
+fn newest_of(storage: &mut dyn Storage, record: &Record) -> Option<Superblock> {
     let mut seen = Translated::new(storage, record.displaced);
     let found = (0..record.devices.len() as u8).filter_map(|device| {
         let (device, metadata) = (DeviceId(device), record.displaced.metadata);
         let used = metadata + record.devices[device.index()] + Bytes(BLOCK);
         copies::read(&mut seen, device, used, used_by).ok()
     });
-    found.into_iter().any(|found| found.superblock.volume == record.volume && found.superblock.generation > 0)
+    found.map(|found| found.superblock).filter(|block| block.volume == record.volume).max_by_key(Superblock::age)
+}
+
+/// If the volume was opened, it was made, even if the last record does not say so, and it may have newer data.
+fn was_opened(newest: &Option<Superblock>) -> bool {
+    newest.as_ref().is_some_and(|block| block.generation > 0)
 }
 
 /// What an earlier call of [`adopt`] or [`give_back`] has left on these devices, as far as it concerns this plan.
@@ -341,12 +355,18 @@ pub fn standing(plan: &Plan, storage: &mut dyn Storage) -> Result<Standing, Adop
         return Ok(Standing::New);
     }
     let is_ours = matches!(whose(storage, &record)?, Whose::Ours | Whose::Torn);
+    let block = newest_of(storage, &record);
+    if is_ours && (record.phase == Phase::Adopted || record.phase == Phase::Copied && was_opened(&block)) {
+        let is_same = block.is_none_or(|block| block.geometry.placement == config.placement);
+        return match is_same && record.displaced == *displaced {
+            true => Ok(Standing::Adopted(record)),
+            false => Err(AdoptError::IsOtherVolume { device: displaced.device.index() }),
+        };
+    }
     Ok(match record.phase {
         Phase::Copied | Phase::Copying if !is_ours && is_this_one => Standing::Begun(record),
-        Phase::Copied if is_ours && was_opened(storage, &record) => Standing::Adopted(record),
         Phase::Copied if is_ours && is_this_one => Standing::Moved(record),
         Phase::Copied if is_ours => return Err(AdoptError::OtherSettings { device: displaced.device.index() }),
-        Phase::Adopted if is_ours => Standing::Adopted(record),
         Phase::Returning if is_ours => Standing::Returning(record),
         _ => Standing::New,
     })
@@ -490,7 +510,7 @@ pub fn undo(config: &Config, storage: &mut dyn Storage) -> Result<bool, AdoptErr
     }
     let is_ours = matches!(whose(storage, &record)?, Whose::Ours | Whose::Torn);
     match record.phase {
-        Phase::Copied if is_ours && was_opened(storage, &record) => {
+        Phase::Copied if is_ours && was_opened(&newest_of(storage, &record)) => {
             return Err(AdoptError::IsAdopted { device: disk.index() });
         }
         Phase::Adopted if is_ours => return Err(AdoptError::IsAdopted { device: disk.index() }),
