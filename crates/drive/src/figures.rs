@@ -48,6 +48,8 @@ pub(crate) enum DeviceState {
     Ok,
     /// Commands failed for good.
     Errors,
+    /// Its file has no name any more, so its data end with the server.
+    Deleted,
     /// It fails and may come back.
     Outage,
     /// It was given up (fenced), or left out.
@@ -57,13 +59,20 @@ pub(crate) enum DeviceState {
 }
 
 impl DeviceState {
-    pub(crate) const ALL: [DeviceState; 5] =
-        [DeviceState::Ok, DeviceState::Errors, DeviceState::Outage, DeviceState::Gone, DeviceState::Evacuated];
+    pub(crate) const ALL: [DeviceState; 6] = [
+        DeviceState::Ok,
+        DeviceState::Errors,
+        DeviceState::Deleted,
+        DeviceState::Outage,
+        DeviceState::Gone,
+        DeviceState::Evacuated,
+    ];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
             DeviceState::Ok => "ok",
             DeviceState::Errors => "errors",
+            DeviceState::Deleted => "deleted",
             DeviceState::Outage => "outage",
             DeviceState::Gone => "gone",
             DeviceState::Evacuated => "evacuated",

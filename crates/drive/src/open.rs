@@ -306,6 +306,11 @@ impl Device {
         size.is_ok_and(|size| size < least.0)
     }
 
+    /// Whether the file has no name any more.
+    pub(crate) fn is_deleted(&self) -> bool {
+        !self.is_block && rustix::fs::fstat(&self.file).is_ok_and(|about| about.st_nlink == 0)
+    }
+
     /// Makes Linux look for partitions of the disk again. What cannot have any is left as it is.
     ///
     /// # Errors

@@ -39,6 +39,7 @@ impl Server {
             _ if self.volume.engine().was_evacuated(DeviceId(index as u8)) => DeviceState::Evacuated,
             _ if is_absent || self.volume.engine().is_gone(DeviceId(index as u8)) => DeviceState::Gone,
             _ if self.volume.backend.in_outage() >> index & 1 == 1 => DeviceState::Outage,
+            _ if self.outages.deleted >> index & 1 == 1 => DeviceState::Deleted,
             0 => DeviceState::Ok,
             _ => DeviceState::Errors,
         }

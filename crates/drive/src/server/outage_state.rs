@@ -15,7 +15,9 @@ pub(super) struct Outages {
     pub(super) failing: u32,
     /// Devices that were given up, so that nothing waits for them any more.
     pub(super) ended: u32,
-    /// When devices are looked at again that may have become smaller.
+    /// Devices whose file was deleted.
+    pub(super) deleted: u32,
+    /// When devices are looked at again that may have become smaller, or whose file may have been deleted.
     pub(super) next_look: Nanos,
     /// The start of each device's latest outage.
     pub(super) since: [Nanos; 32],

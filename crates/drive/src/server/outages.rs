@@ -8,10 +8,14 @@ use super::{
     admin::{MOST_TOLD, ranges},
     say::Kind,
 };
-use crate::{events::What, serve_error::ServeError};
+use crate::{events::What, open::Device, serve_error::ServeError};
 
-/// How often devices are looked at that may have become smaller.
-const SIZES_EVERY: Nanos = Nanos::from_s(1);
+/// How often devices are looked at.
+const LOOK_EVERY: Nanos = Nanos::from_s(1);
+
+/// What is said of a device whose file was deleted.
+const DELETED: &str =
+    "its file was deleted, and its data end with this server: peryton replace copies them to another device";
 
 /// The error that a client is told. A full device can be read, so a failed read never lacks space.
 #[inline]
@@ -166,8 +170,9 @@ impl Server {
     }
 
     /// Gives up devices that have become smaller than the volume needs, before a write at their end makes a file long again, with zeros.
-    pub(super) fn look_at_sizes(&mut self) {
-        self.outages.next_look = self.now.saturating_add(SIZES_EVERY);
+    /// Reports files that were deleted.
+    pub(super) fn look_at_devices(&mut self) {
+        self.outages.next_look = self.now.saturating_add(LOOK_EVERY);
         for index in 0..self.about.names.len() {
             let device = DeviceId(index as u8);
             if !self.volume.engine().is_gone(device) && self.is_cut_off(index) {
@@ -177,6 +182,14 @@ impl Server {
                 );
                 self.volume.device_failed(self.now, device);
             }
+            let is_deleted = self.about.devices.get(index).and_then(Option::as_ref).is_some_and(Device::is_deleted);
+            if is_deleted && self.outages.deleted >> index & 1 == 0 {
+                let (device, error) = (self.about.names[index].clone(), DELETED.to_owned());
+                tracing::error!(device, error, "the device's file was deleted");
+                let action = "look".to_owned();
+                self.about.events.report(What::DeviceError { device, action, at: 0, len: 0, error });
+            }
+            self.outages.deleted = self.outages.deleted & !(1 << index) | u32::from(is_deleted) << index;
         }
     }
 

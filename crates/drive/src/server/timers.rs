@@ -18,8 +18,8 @@ enum Timer {
     SlowClients,
     /// A command that a drill delays, or that waits for a device.
     Devices,
-    /// Devices are looked at that may have become smaller.
-    Sizes,
+    /// Devices are looked at that may have become smaller, or whose file may have been deleted.
+    Look,
     /// What was recorded is handed over.
     Recorder,
     /// Moves, commits and write-back.
@@ -34,7 +34,7 @@ const TIMERS: [Timer; 8] = [
     Timer::Accept,
     Timer::SlowClients,
     Timer::Devices,
-    Timer::Sizes,
+    Timer::Look,
     Timer::Recorder,
     Timer::Engine,
     Timer::Change,
@@ -56,7 +56,7 @@ impl Server {
             Timer::Accept => self.front.next_accept(),
             Timer::SlowClients => self.front.next_look(),
             Timer::Devices => self.volume.backend.next_due(),
-            Timer::Sizes => Some(self.outages.next_look),
+            Timer::Look => Some(self.outages.next_look),
             Timer::Recorder => self.recorder.as_ref().and_then(Recorder::deadline),
             Timer::Engine => self.volume.deadline(),
             Timer::Change => self.changing.deadline(self.now),
@@ -73,15 +73,15 @@ impl Server {
             Timer::Devices => {
                 self.volume.backend.tick(self.now);
             }
-            Timer::Sizes => {
+            Timer::Look => {
                 if self.outages.next_look <= self.now {
-                    self.look_at_sizes();
+                    self.look_at_devices();
                 }
             }
             Timer::Recorder => self.tick_recorder(),
             Timer::Engine => {
                 if self.volume.deadline().is_some_and(|deadline| deadline <= self.now) {
-                    self.look_at_sizes();
+                    self.look_at_devices();
                     self.volume.tick(self.now);
                 }
             }

@@ -96,6 +96,28 @@ fn a_file_that_was_cut_off_is_given_up_before_the_volume_is_closed() {
     }
 }
 
+/// The fear: a file is deleted while it is served, all looks well, and its data end with the server.
+#[test]
+fn a_file_that_was_deleted_is_said_to_be() {
+    let directory = tempfile::tempdir().unwrap();
+    let spec = spec(directory.path(), config("back"));
+    format(&spec, true).unwrap();
+    let service = Service::open(&spec, &Endpoint::Unix(directory.path().join("nbd")), Settings::default()).unwrap();
+    let handle = service.handle();
+    let thread = std::thread::spawn(move || service.run());
+    let name = spec.devices[0].name.clone();
+    let state = || handle.status().unwrap()["devices"][&name]["state"].clone();
+    assert_eq!(state(), "ok");
+    std::fs::remove_file(&spec.devices[0].path).unwrap();
+    let began = Instant::now();
+    while state() != "deleted" {
+        assert!(began.elapsed() < Duration::from_secs(30), "{}", handle.status().unwrap());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    handle.stop();
+    let _ = thread.join().unwrap();
+}
+
 /// Serves the volume until its first device is cut off and given up.
 fn is_given_up(spec: &VolumeSpec, cut_off: impl FnOnce()) {
     let nbd = spec.devices[1].path.with_file_name("nbd");

@@ -46,7 +46,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 pub fn warnings(status: &Value) -> Vec<String> {
     let devices = status["devices"].as_object().into_iter().flatten().filter(|(_, device)| device["state"] == "outage");
     let mut lines: Vec<String> = devices.map(|(name, device)| outage(name, &device["outage"])).collect();
-    lines.extend([doubt(status), unprotected(status), read_only(status)].into_iter().flatten());
+    lines.extend([doubt(status), unprotected(status), deleted(status), read_only(status)].into_iter().flatten());
     if status["state"] == "degraded" || number(&status["lost"]["bytes"]) > 0 {
         lines.push(degraded(status, &status["lost"]));
     }
@@ -147,6 +147,19 @@ fn unprotected(status: &Value) -> Option<String> {
     (kept["unprotected"] == true).then(|| {
         let why = kept["not_kept"].as_str().unwrap_or("?");
         format!("UNPROTECTED: if the server is killed, acknowledged writes that are not flushed may be lost: {why}")
+    })
+}
+
+/// A line about files that were deleted.
+fn deleted(status: &Value) -> Option<String> {
+    let devices = status["devices"].as_object().into_iter().flatten();
+    let names: Vec<&str> =
+        devices.filter(|(_, device)| device["state"] == "deleted").map(|(name, _)| name.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        let names = names.join(" and ");
+        format!(
+            "DELETED: the file of {names} was deleted, and its data end with the server: peryton replace copies them"
+        )
     })
 }
 
