@@ -53,23 +53,28 @@ fn gives_up(machine: &mut Machine, device: DeviceId) {
     }
 }
 
+/// A write-back cache of 16 extents before 64, which commits and cleans only when asked.
+fn patient_cache(extent: Bytes) -> Config {
+    let pair = Hybrid { fast: FAST, slow: SLOW, extent };
+    let tuning = Tuning {
+        promotion_threshold: 0,
+        demotion_low: 6,
+        demotion_high: 12,
+        write: WritePolicy::Back,
+        cleaning: Cleaning::UNBOUNDED,
+        writeback_delay: Nanos::from_s(3600),
+        commit_interval: Nanos::from_s(3600),
+        ..Tuning::default()
+    };
+    Config { devices: vec![extent * 16, extent * 64], placement: Placement::Caching(pair), tuning }
+}
+
 /// Extents were written back and dropped, and the slow device died before it was flushed and before a commit said so. The
 /// copies that the durable map still pointed to were given up, and the slow device came back with what it had held before.
 #[test]
 fn a_copy_that_was_written_back_survives_the_slow_device_that_never_flushed_it() {
     for extent in [Bytes::kib(4), Bytes::kib(16)] {
-        let pair = Hybrid { fast: FAST, slow: SLOW, extent };
-        let tuning = Tuning {
-            promotion_threshold: 0,
-            demotion_low: 6,
-            demotion_high: 12,
-            write: WritePolicy::Back,
-            cleaning: Cleaning::UNBOUNDED,
-            writeback_delay: Nanos::from_s(3600),
-            commit_interval: Nanos::from_s(3600),
-            ..Tuning::default()
-        };
-        let config = Config { devices: vec![extent * 16, extent * 64], placement: Placement::Caching(pair), tuning };
+        let config = patient_cache(extent);
         let mut machine = open(&config, formatted(&config)).unwrap();
         let mut model = vec![0; extent.0 as usize * 64];
         for at in (0..8).map(|index| index * extent.0) {
@@ -171,18 +176,7 @@ fn a_lost_block_stays_lost_when_its_device_dies_and_comes_back_again() {
 fn what_was_discarded_is_not_what_the_slow_device_held_before() {
     for (extent, is_killed) in [(4, false), (16, false), (4, true), (16, true)] {
         let extent = Bytes::kib(extent);
-        let pair = Hybrid { fast: FAST, slow: SLOW, extent };
-        let tuning = Tuning {
-            promotion_threshold: 0,
-            demotion_low: 6,
-            demotion_high: 12,
-            write: WritePolicy::Back,
-            cleaning: Cleaning::UNBOUNDED,
-            writeback_delay: Nanos::from_s(3600),
-            commit_interval: Nanos::from_s(3600),
-            ..Tuning::default()
-        };
-        let config = Config { devices: vec![extent * 16, extent * 64], placement: Placement::Caching(pair), tuning };
+        let config = patient_cache(extent);
         let mut machine = open(&config, formatted(&config)).unwrap();
         machine.driver.keep_in_memory();
         let len = extent.0 as usize;
@@ -229,9 +223,7 @@ fn what_was_discarded_is_not_what_the_slow_device_held_before() {
 #[test]
 fn the_slow_device_comes_back_whole_until_another_has_its_place() {
     let extent = Bytes::kib(16);
-    let pair = Hybrid { fast: FAST, slow: SLOW, extent };
-    let tuning = Tuning { promotion_threshold: 0, demotion_low: 6, demotion_high: 12, ..Tuning::default() };
-    let config = Config { devices: vec![extent * 16, extent * 64], placement: Placement::Caching(pair), tuning };
+    let config = patient_cache(extent);
     let mut machine = open(&config, formatted(&config)).unwrap();
     let mut model = vec![0; extent.0 as usize * 64];
     for at in (0..40).map(|index| index * extent.0) {

@@ -75,7 +75,7 @@ impl CacheDrive {
         let entry = self.map.entry(extent);
         debug_assert!(!entry.is_dirty() && entry.in_flight == 0, "extent {extent} is in use or dirty");
         let slot = entry.slot().expect("only a cached extent is dropped");
-        let outdated = self.has_moved(extent) || self.blocks_outdated(extent) != 0;
+        let outdated = self.was_elsewhere(extent) || self.blocks_outdated(extent) != 0;
         let changed = self.map.unmap(extent);
         self.map.entry_mut(extent).set_outdated(outdated);
         self.release_slot(slot, why);

@@ -164,10 +164,15 @@ impl CacheDrive {
         }
     }
 
-    /// Whether an extent is in another place than in the durable map.
-    pub(in crate::cache) fn has_moved(&self, extent: u32) -> bool {
+    /// Whether the durable map has an extent in another place than where it is, or may come to have it there, or with older blocks, by a
+    /// commit under way or by updates that wait.
+    pub(in crate::cache) fn was_elsewhere(&self, extent: u32) -> bool {
+        let Some(durable) = &self.journal.durable else { return false };
         let now = self.map.entry(extent).place();
-        self.journal.durable.as_ref().is_some_and(|durable| durable.of(extent).0.place() != now)
+        match durable.of(extent).0.place() {
+            None => !self.journal.group.is_idle() || self.journal.was_elsewhere(extent, now),
+            place => place != now,
+        }
     }
 
     /// Fails the flushes of the host that wait. Returns whether there were any.

@@ -108,7 +108,7 @@ pub struct Args {
     /// Serve the volume for reads only, and write nothing to its devices
     ///
     /// Serve the volume for reads only, and write nothing to its devices, also after a crash. A volume with a device that cannot be
-    /// written is always served in this way.
+    /// written is always served in this way. Data in a log that were not verified yet cannot be read in this way.
     #[arg(long, conflicts_with = "drills")]
     read_only: bool,
     /// Serve without this lost device, which is refused later

@@ -79,6 +79,8 @@ pub(in crate::cache) struct Awaiting {
     latest: u64,
     /// Where it was after the latest of those that wait.
     place: Option<Place>,
+    /// Whether one of those before had it elsewhere.
+    moved: bool,
 }
 
 #[derive(Debug)]
@@ -260,7 +262,8 @@ impl MapJournal {
     ) {
         self.sequence += 1;
         let batch = if awaiting_slow_flush {
-            self.awaiting.insert(extent, Awaiting { latest: self.sequence, place: entry.place() });
+            let moved = self.was_elsewhere(extent, entry.place());
+            self.awaiting.insert(extent, Awaiting { latest: self.sequence, place: entry.place(), moved });
             &mut self.awaiting_slow_flush
         } else {
             if !self.awaiting.is_empty()
@@ -290,6 +293,11 @@ impl MapJournal {
     pub(crate) fn free(&mut self, freed: Freed, awaiting_slow_flush: bool) {
         let batch = if awaiting_slow_flush { &mut self.awaiting_slow_flush } else { &mut self.group.gathering };
         batch.freed.push(freed);
+    }
+
+    /// Whether an update that waits for a flush of the slow device has the extent in another place than this.
+    pub(in crate::cache) fn was_elsewhere(&self, extent: u32, place: Option<Place>) -> bool {
+        self.awaiting.get(&extent).is_some_and(|awaiting| awaiting.moved || awaiting.place != place)
     }
 
     /// Makes the next commit include the updates in `awaiting_slow_flush`.
