@@ -221,7 +221,7 @@ impl Notifier {
         self.0.as_ref()?.inherited.as_ref()?.try_clone().ok()
     }
 
-    /// Gives it a descriptor to keep. It has it when this returns, whatever becomes of this process.
+    /// Sends it a descriptor to keep. It does not have it yet when this returns, and drops it if this process is killed before that.
     ///
     /// # Errors
     /// It has no room for it.
