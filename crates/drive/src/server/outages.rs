@@ -170,9 +170,7 @@ impl Server {
     }
 
     /// Gives up devices that have become smaller than the volume needs, before a write at their end makes a file long again, with zeros.
-    /// Reports files that were deleted.
-    pub(super) fn look_at_devices(&mut self) {
-        self.outages.next_look = self.now.saturating_add(LOOK_EVERY);
+    pub(super) fn give_up_cut_off(&mut self) {
         for index in 0..self.about.names.len() {
             let device = DeviceId(index as u8);
             if !self.volume.engine().is_gone(device) && self.is_cut_off(index) {
@@ -182,14 +180,22 @@ impl Server {
                 );
                 self.volume.device_failed(self.now, device);
             }
-            let is_deleted = self.about.devices.get(index).and_then(Option::as_ref).is_some_and(Device::is_deleted);
-            if is_deleted && self.outages.deleted >> index & 1 == 0 {
+        }
+    }
+
+    /// The same, and reports files that were deleted.
+    pub(super) fn look_at_devices(&mut self) {
+        self.outages.next_look = self.now.saturating_add(LOOK_EVERY);
+        self.give_up_cut_off();
+        for (index, device) in self.about.devices.iter().enumerate() {
+            let (bit, is_deleted) = (1 << index, device.as_ref().is_some_and(Device::is_deleted));
+            if is_deleted && self.outages.deleted & bit == 0 {
                 let (device, error) = (self.about.names[index].clone(), DELETED.to_owned());
                 tracing::error!(device, error, "the device's file was deleted");
                 let action = "look".to_owned();
                 self.about.events.report(What::DeviceError { device, action, at: 0, len: 0, error });
             }
-            self.outages.deleted = self.outages.deleted & !(1 << index) | u32::from(is_deleted) << index;
+            self.outages.deleted = self.outages.deleted & !bit | u32::from(is_deleted) << index;
         }
     }
 

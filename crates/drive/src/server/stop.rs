@@ -83,7 +83,7 @@ impl Server {
         if self.stop.is_asked() || self.must_remove_first() {
             return;
         }
-        self.look_at_devices();
+        self.give_up_cut_off();
         tracing::info!("stopping: answering the requests in flight");
         self.about.events.report(What::Stopping);
         self.watchdog.notifier.stopping("stopping: answering the requests in flight");

@@ -81,7 +81,7 @@ impl Server {
             Timer::Recorder => self.tick_recorder(),
             Timer::Engine => {
                 if self.volume.deadline().is_some_and(|deadline| deadline <= self.now) {
-                    self.look_at_devices();
+                    self.give_up_cut_off();
                     self.volume.tick(self.now);
                 }
             }

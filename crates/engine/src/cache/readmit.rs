@@ -48,9 +48,15 @@ impl CacheDrive {
         if survivor.len() != found.entries.len() {
             return Err(damaged("it maps another number of extents"));
         }
-        let joined = survivor.iter().zip(&found.entries).map(|(ours, theirs)| self.joined(device, *ours, *theirs));
-        let joined: Vec<MapEntry> = joined.collect();
-        self.join_masks(device, &joined, &found, &mut masks);
+        let joined = match self.mode == Mode::Caching && device == self.layout.slow {
+            true => survivor,
+            false => {
+                let both = survivor.iter().zip(&found.entries);
+                let joined: Vec<MapEntry> = both.map(|(ours, theirs)| self.joined(device, *ours, *theirs)).collect();
+                self.join_masks(&joined, &found, &mut masks);
+                joined
+            }
+        };
         let misses = |entry: &&MapEntry| entry.is_lost() || map::masks_of(**entry, &masks).lost() != 0;
         let restored = self.count_lost().saturating_sub(joined.iter().filter(misses).count() as u64);
         let words = (&joined[..], &masks[..]);
@@ -82,11 +88,11 @@ impl CacheDrive {
         self.map.entries().filter(misses).count() as u64
     }
 
-    /// Sets the masks of places to the blocks that both devices together have, if the fast one comes back.
-    fn join_masks(&self, back: DeviceId, joined: &[MapEntry], found: &DurableMap, masks: &mut [Masks]) {
+    /// Sets the masks of places to the blocks that both devices of a cache together have, now that the fast one comes back.
+    fn join_masks(&self, joined: &[MapEntry], found: &DurableMap, masks: &mut [Masks]) {
         let all = self.layout.blocks.map_or(0, |blocks| blocks.all);
         let placed = (0..).zip(joined.iter().zip(&found.entries));
-        for (extent, (entry, theirs)) in placed.filter(|_| !found.masks.is_empty() && back == self.layout.fast) {
+        for (extent, (entry, theirs)) in placed.filter(|_| !found.masks.is_empty()) {
             let Some(place) = entry.place() else { continue };
             let theirs = map::masks_of(*theirs, &found.masks);
             // The origin has all data that were not newer on the device when the device was given up. If that is
@@ -105,7 +111,7 @@ impl CacheDrive {
         if mutation::is(Mutation::BelieveReturned) && ours.place().is_none() && theirs.place().is_some_and(on_back) {
             return theirs;
         }
-        if !ours.is_lost() || self.mode == Mode::Caching && back == self.layout.slow {
+        if !ours.is_lost() {
             return ours;
         }
         let ours = MapEntry::new(None, false, true);

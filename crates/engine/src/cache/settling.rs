@@ -170,7 +170,7 @@ impl CacheDrive {
         let Some(durable) = &self.journal.durable else { return false };
         let now = self.map.entry(extent).place();
         match durable.of(extent).0.place() {
-            None => !self.journal.group.is_idle() || self.journal.was_elsewhere(extent, now),
+            None => !self.journal.group.is_idle() || self.journal.awaits_elsewhere(extent, now),
             place => place != now,
         }
     }

@@ -262,7 +262,7 @@ impl MapJournal {
     ) {
         self.sequence += 1;
         let batch = if awaiting_slow_flush {
-            let moved = self.was_elsewhere(extent, entry.place());
+            let moved = self.awaits_elsewhere(extent, entry.place());
             self.awaiting.insert(extent, Awaiting { latest: self.sequence, place: entry.place(), moved });
             &mut self.awaiting_slow_flush
         } else {
@@ -296,7 +296,7 @@ impl MapJournal {
     }
 
     /// Whether an update that waits for a flush of the slow device has the extent in another place than this.
-    pub(in crate::cache) fn was_elsewhere(&self, extent: u32, place: Option<Place>) -> bool {
+    pub(in crate::cache) fn awaits_elsewhere(&self, extent: u32, place: Option<Place>) -> bool {
         self.awaiting.get(&extent).is_some_and(|awaiting| awaiting.moved || awaiting.place != place)
     }
 

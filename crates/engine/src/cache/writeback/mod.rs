@@ -3,7 +3,8 @@
 //!
 //! `urgency.rs` decides whether to clean now, and how much at a time; `selection.rs` passes the dirty extents in the order of
 //! their origins and chooses some; `run.rs` writes neighbours back together; `dirtying.rs` decides which writes may make
-//! another extent dirty; `failures.rs` says how long a device that fails is left alone; `units.rs` completes units of a slow device that maps its data in large ones; `report.rs` says what is dirty and for how long.
+//! another extent dirty; `failures.rs` says how long a device that fails is left alone; `units.rs` completes units of a slow device that
+//! maps its data in large ones; `report.rs` says what is dirty and for how long.
 
 mod dirtying;
 mod failures;

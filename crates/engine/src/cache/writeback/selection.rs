@@ -189,8 +189,7 @@ impl CacheDrive {
             }
         }
         self.cleaner.old.begun = false;
-        let after_failures = self.cleaner.failures.pause();
-        let pause = match after_failures {
+        let pause = match self.cleaner.failures.pause() {
             Some(pause) => pause,
             None if self.cleaner.old.after.is_some() => NEXT_CALL,
             // No other extent becomes too old before that.
@@ -216,8 +215,7 @@ impl CacheDrive {
         if let Some(pass) = ended {
             self.cleaner.full_enough = pass.least.saturating_sub(FULLNESS_STEP);
         }
-        let after_failures = self.cleaner.failures.pause();
-        let pause = match after_failures {
+        let pause = match self.cleaner.failures.pause() {
             Some(pause) => pause,
             // Then extents that were written again lately have their next chance.
             None if state == CleaningState::Idle => io.tuning.writeback_delay.max(RETRY_IN_USE),
