@@ -321,6 +321,12 @@ class Debian:
     def status(self, name="data"):
         return self.says(f"systemctl show --property=StatusText --value peryton@{name}")
 
+    def keeps_memory(self, name="data"):
+        """systemd has the memory for the next server, should the supervisor be killed with its server."""
+        kept = self.says(f"systemctl show --property=NFileDescriptorStore --value peryton@{name}")
+        if kept != "1":
+            raise Failed(f"systemd keeps {kept} descriptors of {name}, and not the memory for the next server")
+
     def mount(self):
         """What the kernel calls the mount of /data; another one has another number."""
         lines = [line.split() for line in self.says("cat /proc/self/mountinfo").splitlines()]
@@ -370,6 +376,7 @@ def install(vm):
     for name in ("data", "second"):
         if vm.server(name) is None or "is served by process" not in vm.status(name):
             raise Failed(f"systemd believes that {name} is served, but: {vm.devices()} {vm.status(name)}")
+        vm.keeps_memory(name)
         vm.run(f"udevadm settle; test -b /dev/peryton/{name}")
     vm.run("mkfs.ext4 -q /dev/peryton/data")
     vm.run(f"echo '{FSTAB}' >> /etc/fstab; systemctl daemon-reload")
@@ -412,6 +419,10 @@ def kills(vm, count):
         raise Failed("systemd has not started the supervisor again")
     if (vm.devices()["data"]["path"], vm.mount()) != (device, mount):
         raise Failed("the file system was mounted again, or is on another device")
+    log = vm.says("journalctl -b -u peryton@data --no-pager -o cat")
+    if log.count("its acknowledged writes are kept") != count + 1:
+        raise Failed(f"a server has not taken over what the one before had answered: {log}")
+    vm.keeps_memory()
     say(f"supervisor killed, three files were written {wait:.1f} s later; still the same mount")
 
 

@@ -35,6 +35,8 @@ pub enum What {
         clean: bool,
         /// How often it has been opened.
         generation: u64,
+        /// Whether the server before was killed and has left no records: what it had answered and was not flushed may be lost.
+        lacks_records: bool,
     },
     /// Nothing is kept in case the server is killed: what was answered and not flushed may be lost then.
     Unprotected {

@@ -144,29 +144,33 @@ fn described(holder: &Holder) -> String {
 }
 
 /// Looks whether another server has one of these devices. Returns at once after a clean close, and after a kill on this machine.
+/// Returns whether a server has not let go of one, and its hosts may live: this machine was not started since.
 ///
 /// # Errors
 /// One has.
-pub(crate) fn look(devices: &[Option<Device>], notifier: &Notifier) -> Result<(), HeldElsewhere> {
+pub(crate) fn look(devices: &[Option<Device>], notifier: &Notifier) -> Result<bool, HeldElsewhere> {
     // A device that cannot be read is reported when the volume is opened.
     let read = |device: &Device| transfer(device, None).ok();
     let found = |device: &Device| any_superblock(device).and_then(|_| read(device));
-    let (mut watched, mut until) = (Vec::new(), Duration::ZERO);
+    let (mut watched, mut until, mut is_of_this_boot) = (Vec::new(), Duration::ZERO, false);
     for device in devices.iter().flatten() {
         let Some(block) = found(device) else { continue };
         let (by, wait) = match decode(&block).map(|held| held.holder) {
             Ok(None) => continue,
-            Ok(Some(holder)) => match lives(&holder) {
-                Some(false) => continue,
-                Some(true) => (described(&holder), WATCHED),
-                None => (described(&holder), WATCHED_FROM_AFAR),
-            },
+            Ok(Some(holder)) => {
+                is_of_this_boot |= boot_id().ok() == Some(holder.boot);
+                match lives(&holder) {
+                    Some(false) => continue,
+                    Some(true) => (described(&holder), WATCHED),
+                    None => (described(&holder), WATCHED_FROM_AFAR),
+                }
+            }
             Err(Torn) => ("another server".to_owned(), WATCHED_FROM_AFAR),
         };
         watched.push((device, block, by));
         until = until.max(wait);
     }
-    let Some((_, _, by)) = watched.first() else { return Ok(()) };
+    let Some((_, _, by)) = watched.first() else { return Ok(is_of_this_boot) };
     tracing::info!(
         "the volume says that {by}, has it: waiting for {} s, in which who has it would say so again",
         until.as_secs()
@@ -189,7 +193,7 @@ pub(crate) fn look(devices: &[Option<Device>], notifier: &Notifier) -> Result<()
             return Err(held);
         }
     }
-    Ok(())
+    Ok(is_of_this_boot)
 }
 
 /// What the thread that renews, and the server, know of each other.

@@ -16,7 +16,7 @@ use std::{
         unix::{
             ffi::OsStrExt as _,
             net::{SocketAddr, UnixDatagram},
-            process::CommandExt as _,
+            process::{CommandExt as _, parent_id},
         },
     },
     path::{Path, PathBuf},
@@ -30,11 +30,13 @@ use std::{
 
 use peryton_units::Nanos;
 use rustix::{
+    event::{PollFd, PollFlags},
     io::Errno,
     net::{
         RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
         SocketType,
     },
+    pipe::PipeFlags,
 };
 
 use crate::{listen::bind_private, shared_memory::NAME};
@@ -45,7 +47,7 @@ const SOCKET: &str = "NOTIFY_SOCKET";
 const WATCHDOG: &str = "WATCHDOG_USEC";
 const WATCHDOG_OF: &str = "WATCHDOG_PID";
 
-/// The variable that says how many descriptors the program keeps that watches this one: systemd's name for it.
+/// The variable that says how many descriptors the program keeps that watches this one: systemd's name for it, from version 254 on.
 const STORE: &str = "FDSTORE";
 /// The variables of systemd with descriptors that it has kept: how many, for which process, their names.
 const LISTEN_FDS: &str = "LISTEN_FDS";
@@ -55,9 +57,11 @@ const LISTEN_NAMES: &str = "LISTEN_FDNAMES";
 const FIRST_LISTEN_FD: u32 = 3;
 /// The variable with the number of the descriptor that the supervisor has kept.
 const HANDOFF: &str = "PERYTON_HANDOFF";
-/// How long the program may take to have room for a descriptor that it is to keep.
-const KEEP_WITHIN: Duration = Duration::from_secs(2);
-const KEEP_LOOK: Duration = Duration::from_millis(5);
+/// How long the program may take to have room for a descriptor that it is to keep,
+const ROOM_WITHIN: Duration = Duration::from_secs(2);
+const ROOM_LOOK: Duration = Duration::from_millis(5);
+/// and how long to have taken it.
+const KEPT_WITHIN: Duration = Duration::from_secs(20);
 
 /// Signs of life are sent this many times in the interval in which one is expected.
 const BEATS: u64 = 3;
@@ -65,6 +69,13 @@ const BEATS: u64 = 3;
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// and ask for this much time more: a call to a device that takes longer is no progress.
 const PROGRESS_LASTS: Duration = Duration::from_secs(30);
+
+/// Messages with a descriptor: one to keep, and one that is closed when all earlier messages were heeded.
+const KEEP: &str = "FDSTORE=1";
+const BARRIER: &str = "BARRIER=1";
+
+/// The longest reason that is read why a descriptor is not kept.
+const LONGEST_REFUSAL: usize = 256;
 
 /// The longest message that is read; systemd reads as much.
 const LONGEST_MESSAGE: usize = 4096;
@@ -85,6 +96,8 @@ struct Inner {
     /// Whether the program keeps descriptors for the next server, and the one that it has kept.
     keeps: bool,
     inherited: Option<File>,
+    /// The process that started this one.
+    parent: u32,
 }
 
 /// The memory that the program that watches this one has kept from an earlier process.
@@ -147,6 +160,7 @@ impl Notifier {
             serving: Mutex::default(),
             keeps,
             inherited,
+            parent: parent_id(),
         }))))
     }
 
@@ -221,13 +235,48 @@ impl Notifier {
         self.0.as_ref()?.inherited.as_ref()?.try_clone().ok()
     }
 
-    /// Sends it a descriptor to keep. It does not have it yet when this returns, and drops it if this process is killed before that.
+    /// Gives it the memory for the next server, and returns when every program has it that is to keep it.
+    ///
+    /// # Errors
+    /// One of them has no room for it, does not answer, or has ended.
+    pub(crate) fn keep(&self, memory: BorrowedFd<'_>) -> io::Result<()> {
+        let inner = self.0.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        self.send_with(&format!("{KEEP}\nFDNAME={NAME}"), memory)?;
+        let (kept, barrier) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        self.send_with(BARRIER, barrier.as_fd())?;
+        drop(barrier);
+        let (asked, look) = (Instant::now(), PROGRESS_EVERY.try_into().map_err(io::Error::other)?);
+        while rustix::event::poll(&mut [PollFd::new(&kept, PollFlags::IN)], Some(&look))? == 0 {
+            if asked.elapsed() > KEPT_WITHIN {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {KEPT_WITHIN:?}")));
+            }
+            self.progress();
+        }
+        let mut refusal = [0; LONGEST_REFUSAL];
+        let len = rustix::io::read(&kept, &mut refusal)?;
+        // What a program has sent that has ended is dropped by the one above it.
+        match parent_id() == inner.parent {
+            true if len == 0 => Ok(()),
+            true => Err(io::Error::other(String::from_utf8_lossy(&refusal[..len]))),
+            false => Err(io::Error::other("it has ended")),
+        }
+    }
+
+    /// Passes on what a server has given to the program that watches it, if that has one above. Versions of systemd before 254 do not say
+    /// whether they keep descriptors; those that keep none drop them.
     ///
     /// # Errors
     /// It has no room for it.
-    pub fn keep(&self, name: &str, descriptor: BorrowedFd<'_>) -> io::Result<()> {
-        let Some(inner) = &self.0 else { return Err(io::ErrorKind::NotConnected.into()) };
-        let message = format!("FDSTORE=1\nFDNAME={name}");
+    pub fn pass_on(&self, given: &Given) -> io::Result<()> {
+        match given {
+            _ if !self.is_there() => Ok(()),
+            Given::Memory(memory) => self.send_with(&format!("{KEEP}\nFDNAME={NAME}"), memory.as_fd()),
+            Given::Barrier(barrier) => self.send_with(BARRIER, barrier.as_fd()),
+        }
+    }
+
+    fn send_with(&self, message: &str, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        let inner = self.0.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         let began = Instant::now();
         loop {
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -237,7 +286,7 @@ impl Notifier {
             let parts = [io::IoSlice::new(message.as_bytes())];
             match rustix::net::sendmsg(&inner.socket, &parts, &mut control, SendFlags::NOSIGNAL) {
                 Ok(_) => return Ok(()),
-                Err(Errno::AGAIN) if began.elapsed() < KEEP_WITHIN => std::thread::sleep(KEEP_LOOK),
+                Err(Errno::AGAIN) if began.elapsed() < ROOM_WITHIN => std::thread::sleep(ROOM_LOOK),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -286,6 +335,25 @@ impl Message {
             }
         }
         message
+    }
+}
+
+/// A descriptor that a server gives to the program that watches it.
+#[derive(Debug)]
+pub enum Given {
+    /// The memory for the next server, to be kept.
+    Memory(OwnedFd),
+    /// A pipe that is closed when whatever was given before is kept, and that is told why it is not: the server waits for that.
+    Barrier(OwnedFd),
+}
+
+impl Given {
+    /// Says why what was given before this is not kept.
+    pub fn refuse(&self, why: &io::Error) {
+        if let Given::Barrier(barrier) = self {
+            // A server that has ended does not need it.
+            let _ = rustix::io::write(barrier, why.to_string().as_bytes());
+        }
     }
 }
 
@@ -339,11 +407,11 @@ impl Notified {
         }
     }
 
-    /// Waits for the next message, and what it gives to keep.
+    /// Waits for the next message, and the descriptor that it gives.
     ///
     /// # Errors
     /// The socket fails.
-    pub fn next(socket: &UnixDatagram) -> io::Result<(Message, Option<OwnedFd>)> {
+    pub fn next(socket: &UnixDatagram) -> io::Result<(Message, Option<Given>)> {
         let mut bytes = [0; LONGEST_MESSAGE];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -355,14 +423,15 @@ impl Notified {
                 given = descriptors.last();
             }
         }
-        let message = Message::parse(&bytes[..received.bytes]);
-        Ok((message, given.filter(|_| keeps_descriptor(&bytes[..received.bytes]))))
+        let bytes = &bytes[..received.bytes];
+        let says = |line: &str| bytes.split(|byte| *byte == b'\n').any(|said| said == line.as_bytes());
+        let given = given.and_then(|descriptor| match () {
+            () if says(KEEP) => Some(Given::Memory(descriptor)),
+            () if says(BARRIER) => Some(Given::Barrier(descriptor)),
+            () => None,
+        });
+        Ok((Message::parse(bytes), given))
     }
-}
-
-/// Whether a message asks for its descriptor to be kept.
-fn keeps_descriptor(bytes: &[u8]) -> bool {
-    bytes.split(|byte| *byte == b'\n').any(|line| line == b"FDSTORE=1")
 }
 
 impl Drop for Notified {
@@ -453,22 +522,85 @@ mod tests {
         assert_eq!(notifier.beat_every(), None);
     }
 
-    /// The program that watches has the memory even if the one that gave it is killed at once.
+    /// Answers the notifier `below`, as a supervisor does that systemd watches (`above`), until that has given its memory.
+    fn supervise(below: &UnixDatagram, above: &Notifier) -> Option<OwnedFd> {
+        let (mut kept, mut refused) = (None, None);
+        loop {
+            match Notified::next(below).unwrap().1 {
+                Some(given @ Given::Memory(_)) => {
+                    refused = above.pass_on(&given).err();
+                    kept = Some(given);
+                }
+                Some(given @ Given::Barrier(_)) => {
+                    if let Some(why) = refused.or(above.pass_on(&given).err()) {
+                        given.refuse(&why);
+                    }
+                    let Some(Given::Memory(memory)) = kept else { return None };
+                    return Some(memory);
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn memory() -> File {
+        File::from(rustix::fs::memfd_create(NAME, rustix::fs::MemfdFlags::CLOEXEC).unwrap())
+    }
+
+    /// As of a systemd that does not say whether it keeps descriptors.
+    fn keeping(path: &Path) -> Notifier {
+        Notifier::to(&path.as_os_str().to_owned(), None, false, None).unwrap()
+    }
+
+    /// Whoever gives its memory goes on when all programs above have it, and not before: each drops what one has sent that was killed.
     #[test]
-    fn what_is_given_to_keep_is_there_when_the_giver_has_gone() {
+    fn what_is_given_is_kept_by_all_when_the_giver_goes_on() {
         use std::os::unix::fs::FileExt as _;
-        let (_folder, notified, notifier) = pair(None);
-        let memory = File::from(rustix::fs::memfd_create(NAME, rustix::fs::MemfdFlags::CLOEXEC).unwrap());
-        memory.write_all_at(b"kept", 0).unwrap();
-        notifier.keep(NAME, memory.as_fd()).unwrap();
-        drop((memory, notifier));
-        let (message, kept) = Notified::next(&notified.socket).unwrap();
-        assert_eq!(message, Message::default());
-        let kept = kept.unwrap();
-        let mut command = Command::new("sh");
-        command.args(["-c", "cat /proc/self/fd/$PERYTON_HANDOFF"]);
-        notified.listen_to(&mut command, None, Some(&kept));
-        assert_eq!(command.output().unwrap().stdout, b"kept");
+        let folder = tempfile::tempdir().unwrap();
+        let (of_systemd, of_supervisor) = (folder.path().join("systemd"), folder.path().join("supervisor"));
+        let (systemd, supervisor) = (Notified::at(&of_systemd).unwrap(), Notified::at(&of_supervisor).unwrap());
+        let (above, below) = (keeping(&of_systemd), supervisor.socket().unwrap());
+        let has_gone_on = std::sync::atomic::AtomicBool::new(false);
+        let (supervised, kept) = std::thread::scope(|scope| {
+            let server = scope.spawn(|| {
+                let memory = memory();
+                memory.write_all_at(b"kept", 0).unwrap();
+                keeping(&of_supervisor).keep(memory.as_fd()).unwrap();
+                has_gone_on.store(true, Ordering::SeqCst);
+            });
+            let supervised = supervise(&below, &above).unwrap();
+            let first = Notified::next(&systemd.socket).unwrap().1;
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(!has_gone_on.load(Ordering::SeqCst), "systemd has not answered");
+            let Some(Given::Memory(kept)) = first else { panic!("{first:?}") };
+            assert!(
+                matches!(Notified::next(&systemd.socket).unwrap(), (message, Some(Given::Barrier(_))) if message == Message::default())
+            );
+            server.join().unwrap();
+            (supervised, kept)
+        });
+        for kept in [supervised, kept] {
+            let mut command = Command::new("sh");
+            command.args(["-c", "cat /proc/self/fd/$PERYTON_HANDOFF"]);
+            supervisor.listen_to(&mut command, None, Some(&kept));
+            assert_eq!(command.output().unwrap().stdout, b"kept");
+        }
+    }
+
+    #[test]
+    fn a_giver_hears_that_a_program_above_does_not_keep_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (of_systemd, of_supervisor) = (folder.path().join("systemd"), folder.path().join("supervisor"));
+        let systemd = Notified::at(&of_systemd).unwrap();
+        let (above, supervisor) = (keeping(&of_systemd), Notified::at(&of_supervisor).unwrap());
+        drop(systemd);
+        let below = supervisor.socket().unwrap();
+        let answer = std::thread::scope(|scope| {
+            scope.spawn(|| supervise(&below, &above).unwrap());
+            keeping(&of_supervisor).keep(memory().as_fd())
+        });
+        let why = answer.unwrap_err().to_string();
+        assert!(why.contains("Connection refused"), "{why}");
     }
 
     #[test]

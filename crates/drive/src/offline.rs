@@ -176,7 +176,7 @@ pub(crate) fn not_of_this_design(
 
 /// Refuses devices that a server has, by whatever other names and on whichever machine.
 fn look(devices: &[Option<Device>]) -> Result<(), HeldElsewhere> {
-    multi_mount::look(devices, &Notifier::default())
+    multi_mount::look(devices, &Notifier::default()).map(drop)
 }
 
 /// How existing devices are opened.

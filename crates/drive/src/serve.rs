@@ -117,6 +117,7 @@ pub struct Service {
     held: Option<Held>,
     placement: Placement,
     opened: Opened,
+    lacks_records: bool,
     tuner: Option<Tuner>,
     names: Vec<String>,
     /// Where the devices are according to the design.
@@ -198,13 +199,14 @@ impl Service {
         let pool = Pool::new(settings.pool.0 as usize).map_err(system("memory for the pool (--pool)"))?;
         let waker = Waker::new().map_err(system("an eventfd"))?;
         let handoff = Handoff::new(&spec.process_death, &settings.notifier);
-        let InPlace { devices, mut engine, opened, state, read_only, held } = open_in_place(spec, &settings, &handoff)?;
+        let InPlace { devices, mut engine, opened, state, read_only, held, lacks_records } =
+            open_in_place(spec, &settings, &handoff)?;
         let tuner = spec.tuner.clone();
         let events = Events::default();
         // The records of the earlier server are needed until here: now their changes are durable.
         let memory = match &read_only {
             Some(_) => Err(NoMemory::NotNeeded),
-            None => handoff.begin(&mut engine, &devices),
+            None => handoff.begin(&mut engine, &devices, lacks_records),
         };
         if let Some(ReadOnly { why, .. }) = &read_only {
             tracing::warn!("the volume is only read: {why}");
@@ -218,6 +220,10 @@ impl Service {
             (_, Some(records)) => {
                 tracing::info!(records, "the previous server was killed; its acknowledged writes are kept")
             }
+            _ if lacks_records => tracing::error!(
+                "the previous server was killed and has left no records: writes that it answered and that were not flushed may be lost; \
+                 the next flush of each host fails"
+            ),
             _ if !opened.clean && devices.iter().flatten().count() > 1 => tracing::warn!(
                 "the volume was not closed in good order: only the journal can tell a device from an older copy of it, such as a \
                  snapshot"
@@ -276,6 +282,7 @@ impl Service {
             held,
             placement: spec.config.placement.clone(),
             opened,
+            lacks_records,
             tuner,
             paths: spec.devices.iter().map(|device| device.path.clone()).collect(),
             names: spec.devices.iter().map(|device| device.name.clone()).collect(),
@@ -497,14 +504,16 @@ impl Service {
         }
         let Opened { clean, generation, ref notes, .. } = self.opened;
         let kept = About::kept(notes);
-        self.events.report(What::Opened { clean, generation });
+        let lacks_records = self.lacks_records;
+        self.events.report(What::Opened { clean, generation, lacks_records });
         let events = self.events.clone();
         let written_to = self.opened.written_to;
         let (name, tuner, opened) = (self.export.name.clone(), self.tuner, self.opened);
         let names = self.names;
         let (devices, read_only, held) = (self.devices, self.read_only, self.held);
+        let (settings, drills) = (Vec::new(), false);
         let about =
-            About { name, names, opened, devices, tuner, settings: Vec::new(), events, read_only, held, drills: false };
+            About { name, names, opened, lacks_records, devices, tuner, settings, events, read_only, held, drills };
         let mut server = Server::new(Parts {
             kernel,
             volume,
@@ -679,6 +688,8 @@ struct InPlace {
     state: State,
     read_only: Option<ReadOnly>,
     held: Option<Held>,
+    /// Whether hosts of a server that was killed may live and miss what it had answered: it has left no records.
+    lacks_records: bool,
 }
 
 /// Opens the devices and the volume. If a device can be read and not written, nothing is written to any.
@@ -720,7 +731,7 @@ fn open_with(
     let mut devices = Device::open_volume(&spec.devices, Opening { direct: settings.direct, rights }, &without)?;
     let_evacuated_go(&spec.config, &mut devices, &mut without)
         .map_err(|source| ServeError::System { what: "memory", source })?;
-    multi_mount::look(&devices, &settings.notifier)?;
+    let hosts_live = multi_mount::look(&devices, &settings.notifier)?;
     let most_state = settings.record.as_ref().map(|record| Bytes(record.limit.0 / 2));
     check_sizes(spec, &devices, &without)?;
     let held = match rights {
@@ -739,7 +750,9 @@ fn open_with(
     };
     let (engine, opened, state) =
         open_engine(spec, &devices, &without, (&settings.notifier, handoff), most_state, rights)?;
-    Ok(InPlace { devices, engine, opened, state, read_only, held })
+    let needs_records = !opened.clean && read_only.is_none() && engine.label_of_records().is_some();
+    let lacks_records = hosts_live && needs_records && opened.taken_over.is_none();
+    Ok(InPlace { devices, engine, opened, state, read_only, held, lacks_records })
 }
 
 /// Checks that all devices are there that are not left out, and are as large as the volume needs.

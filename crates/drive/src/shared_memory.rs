@@ -35,7 +35,7 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// The length of a label: one block.
 const BLOCK: usize = 4096;
 /// The name of the memory, for people who look at a process's descriptors, and for the program that keeps it.
-pub const NAME: &str = "peryton-handoff";
+pub(crate) const NAME: &str = "peryton-handoff";
 /// The most files of one volume in a directory: one for each server that was killed on other devices (clones).
 const MOST_FILES: u32 = 64;
 
@@ -171,8 +171,13 @@ impl Handoff {
     }
 
     /// Makes the memory for the records of a volume that was just opened. It replaces the records of an earlier server. From
-    /// now on the engine hands out its records.
-    pub(crate) fn begin(&self, engine: &mut Engine, devices: &[Option<Device>]) -> Result<SharedMemory, NoMemory> {
+    /// now on the engine hands out its records. `doubted`: the next server does not use them yet ([`SharedMemory::doubt`]).
+    pub(crate) fn begin(
+        &self,
+        engine: &mut Engine,
+        devices: &[Option<Device>],
+        doubted: bool,
+    ) -> Result<SharedMemory, NoMemory> {
         let label = engine.label_of_records().ok_or(NoMemory::NotNeeded)?;
         if self.process_death == ProcessDeath::Off {
             return Err(NoMemory::Off);
@@ -184,13 +189,13 @@ impl Handoff {
         let kept = self.kept().take();
         let (kept, place) =
             if self.notifier.keeps() { self.with_keeper(kept)? } else { self.in_directory(kept, &label)? };
-        let memory = self.map(&kept.file, &label, place).map_err(system)?;
+        let memory = self.map(&kept.file, &label, place, doubted).map_err(system)?;
         *self.kept() = Some(kept);
         engine.keep_records();
         Ok(memory)
     }
 
-    fn map(&self, file: &File, label: &Label, place: String) -> io::Result<SharedMemory> {
+    fn map(&self, file: &File, label: &Label, place: String, doubted: bool) -> io::Result<SharedMemory> {
         let bytes = label.contents.bytes();
         // Without a label the memory is ignored.
         file.set_len(0)?;
@@ -204,7 +209,9 @@ impl Handoff {
         let start = NonNull::new(start.cast::<u64>()).expect("a mapping is never at address zero");
         let words = bytes as usize / 8;
         let writer = Writer::new(label);
-        let memory = SharedMemory { start, words, place, writer, label: *label, doubted: false, handoff: self.clone() };
+        let handoff = self.clone();
+        let mut memory = SharedMemory { start, words, place, writer, label: *label, doubted: false, handoff };
+        memory.doubt(doubted);
         let mut block = [0; BLOCK];
         label.encode(&mut block);
         file.write_all_at(&block, 0)?;
@@ -224,7 +231,7 @@ impl Handoff {
         }
         let file =
             File::from(rustix::fs::memfd_create(NAME, MemfdFlags::CLOEXEC).map_err(|error| system(error.into()))?);
-        self.notifier.keep(NAME, file.as_fd()).map_err(system)?;
+        self.notifier.keep(file.as_fd()).map_err(system)?;
         Ok((Kept { file, name: None }, place))
     }
 
@@ -339,13 +346,17 @@ impl SharedMemory {
         self.writer.store(record, &mut Mapped { start: self.start, words: self.words });
     }
 
-    /// Records whether a device may have lost data that were written to it. The next server does not use the records while
-    /// this is so, because they could point to lost data.
+    /// Records whether a device may have lost data that were written to it, or a host has still to hear of a loss. The next server does not
+    /// use the records while this is so: they could point to lost data, and the host hears of the loss by then.
     pub(crate) fn doubt(&mut self, is: bool) {
         if self.doubted != is {
             self.doubted = is;
             self.store(Record::Doubted { is });
         }
+    }
+
+    pub(crate) fn is_doubted(&self) -> bool {
+        self.doubted
     }
 
     /// Records which devices the volume has, when one is replaced. `any`: the index of a device of which old and new are both accepted.

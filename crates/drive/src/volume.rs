@@ -582,12 +582,12 @@ impl Volume<Disks> {
         self.backend.in_flight() == 0 && (self.reader.is_some() || self.engine().is_idle())
     }
 
-    /// Marks the records as doubtful while a device may have lost data that were written to it. The next server then ignores them, since
-    /// they may point to lost data.
+    /// Marks the records as doubtful while a device may have lost data that were written to it, or a host has still to hear of a failed
+    /// flush (`is_owed`). A server that takes this one's place then ignores them, and each host hears of it.
     #[inline]
-    pub(crate) fn heed_doubt(&mut self) {
+    pub(crate) fn heed_doubt(&mut self, is_owed: bool) {
         if let Ok(memory) = &mut self.memory {
-            memory.doubt(self.backend.doubts().contains(&Doubt::Lasting));
+            memory.doubt(is_owed || self.backend.doubts().contains(&Doubt::Lasting));
         }
     }
 }

@@ -11,6 +11,8 @@ pub(crate) struct About {
     /// Names of the devices, in the engine's order.
     pub(crate) names: Vec<String>,
     pub(crate) opened: Opened,
+    /// Whether a server that was killed has left no records, and its hosts may miss what it had answered.
+    pub(crate) lacks_records: bool,
     /// The open devices, in the engine's order; `None` for an absent one.
     pub(crate) devices: Vec<Option<Device>>,
     pub(crate) tuner: Option<Tuner>,

@@ -184,6 +184,7 @@ impl Server {
                 "lost": opened.lost,
                 "repaired": opened.repaired,
                 "records_taken_over": opened.taken_over,
+                "lacks_records": self.about.lacks_records,
             },
             "process_death": process_death(self.volume.memory()),
             "stopping": self.stop.is_asked(),

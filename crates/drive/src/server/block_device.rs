@@ -73,7 +73,10 @@ impl Server {
             stop_wanted: false,
             stays: false,
             error: None,
-            heard: self.front.flush_errors.until_now(),
+            heard: match recovered {
+                true => self.front.flush_errors.of_earlier(),
+                false => self.front.flush_errors.until_now(self.now),
+            },
             memory: locked_memory(),
             name,
             jobs,

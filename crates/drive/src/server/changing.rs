@@ -427,7 +427,7 @@ impl Server {
         let engine = self.volume.engine();
         self.reported_gone = self.reported_gone & engine.gone() | engine.evacuated_devices();
         let Opened { clean, generation, .. } = opened;
-        self.about.events.report(events::What::Opened { clean, generation });
+        self.about.events.report(events::What::Opened { clean, generation, lacks_records: false });
         self.about.opened = opened;
     }
 

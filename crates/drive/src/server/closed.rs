@@ -145,8 +145,8 @@ impl Job {
         let Job { mut engine, memory, devices, handoff, .. } = self;
         let memory = match &goes_on {
             Ok(GoesOn { read_only: None, .. }) => {
-                drop(memory);
-                handoff.begin(&mut engine, &devices)
+                let doubted = memory.is_ok_and(|memory| memory.is_doubted());
+                handoff.begin(&mut engine, &devices, doubted)
             }
             Ok(_) | Err(_) => memory,
         };

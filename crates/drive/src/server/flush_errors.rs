@@ -2,24 +2,46 @@
 //! by a flush of its own, once (as Linux's `errseq_t`): whoever flushes first takes nothing from the others.
 
 use peryton_engine::RequestError;
+use peryton_units::Nanos;
+
+/// How long after the start a client may be one that comes back from an earlier server.
+const COMES_BACK_WITHIN: Nanos = Nanos::from_s(60);
 
 /// How many failures one client, or the block device, has heard of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Heard(u64);
 
 /// The failures that flushes of the host were told of.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct FlushErrors {
     /// Failures that may concern what the host wrote.
     failures: u64,
     /// How many of their causes there were when the last of these was found: flushes of devices that failed, and losses of what was answered.
     causes: u64,
+    /// Whether hosts of an earlier server have not heard of the first.
+    lacks_records: bool,
 }
 
 impl FlushErrors {
-    /// The failures until now, of which a new client need not be told.
-    pub(super) fn until_now(&self) -> Heard {
-        Heard(self.failures)
+    /// After an opening. `lacks_records`: hosts of an earlier server may miss what it had answered, which they hear as of a flush that failed.
+    pub(super) fn new(lacks_records: bool) -> FlushErrors {
+        FlushErrors { failures: u64::from(lacks_records), causes: 0, lacks_records }
+    }
+
+    /// The failures of which a client need not be told that comes at this time after the start.
+    pub(super) fn until_now(&self, now: Nanos) -> Heard {
+        if self.lacks_records && now < COMES_BACK_WITHIN { self.of_earlier() } else { Heard(self.failures) }
+    }
+
+    /// The failures of which a host has heard that has used an earlier server.
+    pub(super) fn of_earlier(&self) -> Heard {
+        Heard(0)
+    }
+
+    /// Whether a host that goes on has still to hear of a failure. `device`: what the block device has heard of, if there is one.
+    #[inline]
+    pub(super) fn are_owed(&self, device: Option<Heard>, now: Nanos) -> bool {
+        device.is_some_and(|heard| heard.0 != self.failures) || (self.lacks_records && now < COMES_BACK_WITHIN)
     }
 
     /// The answer to a flush that the volume has answered. `causes`: so many flushes of devices and losses there were so far.
@@ -34,7 +56,7 @@ impl FlushErrors {
             return Ok(());
         }
         // Several flushes that waited for the same one fail together.
-        if result.is_err() && (causes > self.causes || self.failures == 0) {
+        if result.is_err() && (causes > self.causes || self.failures == u64::from(self.lacks_records)) {
             self.failures += 1;
             self.causes = causes;
         }
@@ -50,12 +72,33 @@ mod tests {
     const FAILED: Result<(), RequestError> = Err(RequestError::Device);
 
     #[test]
+    fn who_comes_back_hears_that_an_earlier_server_has_left_no_records() {
+        let mut errors = FlushErrors::new(true);
+        let soon = COMES_BACK_WITHIN.saturating_sub(Nanos(1));
+        let (mut device, mut back) = (errors.of_earlier(), errors.until_now(soon));
+        let mut late = errors.until_now(COMES_BACK_WITHIN);
+        assert!(errors.are_owed(None, soon) && !errors.are_owed(None, COMES_BACK_WITHIN));
+        assert!(errors.are_owed(Some(device), COMES_BACK_WITHIN) && !errors.are_owed(Some(late), COMES_BACK_WITHIN));
+        for heard in [&mut device, &mut back] {
+            assert_eq!(errors.answer(heard, Ok(()), 0), FAILED);
+            assert_eq!(errors.answer(heard, Ok(()), 0), Ok(()));
+        }
+        assert_eq!(errors.answer(&mut late, Ok(()), 0), Ok(()));
+        assert!(!errors.are_owed(Some(device), COMES_BACK_WITHIN));
+        let mut errors = FlushErrors::new(false);
+        for heard in [&mut errors.of_earlier(), &mut errors.until_now(Nanos::ZERO)] {
+            assert_eq!(errors.answer(heard, Ok(()), 0), Ok(()));
+        }
+    }
+
+    #[test]
     fn each_hears_once_whoever_flushes_first() {
-        let mut errors = FlushErrors::default();
-        let (mut writer, mut other) = (errors.until_now(), errors.until_now());
+        let mut errors = FlushErrors::new(false);
+        let now = Nanos::ZERO;
+        let (mut writer, mut other) = (errors.until_now(now), errors.until_now(now));
         assert_eq!(errors.answer(&mut writer, Ok(()), 0), Ok(()));
         assert_eq!(errors.answer(&mut other, FAILED, 1), FAILED);
-        let mut late = errors.until_now();
+        let mut late = errors.until_now(now);
         assert_eq!(errors.answer(&mut writer, Ok(()), 1), FAILED);
         for heard in [&mut writer, &mut other, &mut late] {
             assert_eq!(errors.answer(heard, Ok(()), 1), Ok(()));

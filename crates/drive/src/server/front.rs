@@ -100,6 +100,8 @@ pub(super) struct FrontParts {
     pub(super) unit: Bytes,
     pub(super) longest_zeros: u64,
     pub(super) events: Events,
+    /// Whether hosts of an earlier server may miss what it had answered.
+    pub(super) lacks_records: bool,
 }
 
 impl Front {
@@ -129,7 +131,7 @@ impl Front {
             clients_served: 0,
             limits: Limits::default(),
             events: parts.events,
-            flush_errors: FlushErrors::default(),
+            flush_errors: FlushErrors::new(parts.lacks_records),
             flush_error_causes: 0,
             block_device_asked: None,
         }

@@ -167,6 +167,7 @@ impl Server {
             unit,
             longest_zeros: parts.volume.longest_zeros(),
             events: parts.about.events.clone(),
+            lacks_records: parts.about.lacks_records,
         });
         front.listen(parts.listeners, parts.tls, parts.handshakes);
         Server {
@@ -332,7 +333,8 @@ impl Server {
         }
         self.volume.backend.raw = raw;
         // This comes before the answers of the turn are sent: records may point to data that a device has lost.
-        self.volume.heed_doubt();
+        let heard = self.block_device.as_ref().map(|device| device.heard);
+        self.volume.heed_doubt(self.front.flush_errors.are_owed(heard, self.now));
         if self.volume.engine().gone() != self.reported_gone {
             self.report_deaths();
         }

@@ -46,7 +46,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 pub fn warnings(status: &Value) -> Vec<String> {
     let devices = status["devices"].as_object().into_iter().flatten().filter(|(_, device)| device["state"] == "outage");
     let mut lines: Vec<String> = devices.map(|(name, device)| outage(name, &device["outage"])).collect();
-    lines.extend([doubt(status), unprotected(status), deleted(status), read_only(status)].into_iter().flatten());
+    let others = [doubt(status), unprotected(status), lacks_records(status), deleted(status), read_only(status)];
+    lines.extend(others.into_iter().flatten());
     if status["state"] == "degraded" || number(&status["lost"]["bytes"]) > 0 {
         lines.push(degraded(status, &status["lost"]));
     }
@@ -147,6 +148,15 @@ fn unprotected(status: &Value) -> Option<String> {
     (kept["unprotected"] == true).then(|| {
         let why = kept["not_kept"].as_str().unwrap_or("?");
         format!("UNPROTECTED: if the server is killed, acknowledged writes that are not flushed may be lost: {why}")
+    })
+}
+
+/// A line about what a server before left no records of.
+fn lacks_records(status: &Value) -> Option<String> {
+    (status["opened"]["lacks_records"] == true).then(|| {
+        "LACKS RECORDS: the previous server was killed and left none: writes that it answered and that were not flushed may be \
+         lost; check the file system"
+            .to_owned()
     })
 }
 

@@ -12,7 +12,7 @@ use std::{
     fs,
     io::{self, BufRead as _, BufReader},
     os::{
-        fd::{AsFd as _, OwnedFd},
+        fd::OwnedFd,
         unix::{net::UnixStream, process::CommandExt as _},
     },
     path::{Path, PathBuf},
@@ -22,8 +22,8 @@ use std::{
 };
 
 use peryton_drive::{
-    Ask, BlockDevice, DevicePath, HANDOFF_NAME, Message, Notified, Notifier, Patience, ServerProcess, Supervision,
-    Task, block_devices, remove_block_device,
+    Ask, BlockDevice, DevicePath, Given, Message, Notified, Notifier, Patience, ServerProcess, Supervision, Task,
+    block_devices, remove_block_device,
 };
 use peryton_sim::DesignText;
 use peryton_units::Nanos;
@@ -78,8 +78,8 @@ enum News {
     Serves(String),
     /// The server has sent this.
     Said(Message),
-    /// The server has given this to keep for the next one.
-    Kept(OwnedFd),
+    /// The server has given this.
+    Given(Given),
     /// The server has ended.
     Ended(Option<ExitStatus>),
     /// A signal asks for the end.
@@ -119,9 +119,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     listen(&notified, &sender).map_err(Failure::failed)?;
     // From an earlier supervisor, or the one that this process was before.
     let kept = RefCell::new(notifier.inherited().map(OwnedFd::from));
-    let supervisor =
-        Supervisor { args, design, program, hung_after, notifier, notified, sender, news, began: Instant::now(), kept };
-    supervisor.run()
+    let (began, refused) = (Instant::now(), RefCell::default());
+    Supervisor { args, design, program, hung_after, notifier, notified, sender, news, began, kept, refused }.run()
 }
 
 /// Where the server notifies its supervisor.
@@ -148,6 +147,8 @@ struct Supervisor<'a> {
     began: Instant,
     /// What servers have given to keep: the memory that the next one takes over.
     kept: RefCell<Option<OwnedFd>>,
+    /// Why systemd has no room for it.
+    refused: RefCell<Option<io::Error>>,
 }
 
 impl Supervisor<'_> {
@@ -256,14 +257,17 @@ impl Supervisor<'_> {
                 let pid = server.as_ref().map_or(String::new(), |server| format!(" by process {}", server.pid()));
                 output::tell(&format!("{path} is served{pid}\n"))?;
             }
-            News::Kept(descriptor) => {
-                // Should this program be killed, systemd has it.
-                if self.notifier.keeps()
-                    && let Err(error) = self.notifier.keep(HANDOFF_NAME, descriptor.as_fd())
-                {
-                    terminal::report(format!("systemd does not keep the memory for the next server: {error}"));
+            // Should this program be killed, systemd has the memory.
+            News::Given(given @ Given::Barrier(_)) => {
+                if let Some(why) = self.refused.take().or_else(|| self.notifier.pass_on(&given).err()) {
+                    given.refuse(&why);
                 }
-                *self.kept.borrow_mut() = Some(descriptor);
+            }
+            News::Given(given) => {
+                self.refused.replace(self.notifier.pass_on(&given).err());
+                if let Given::Memory(memory) = given {
+                    *self.kept.borrow_mut() = Some(memory);
+                }
             }
             News::Said(Message { ready, alive, status, extend }) => {
                 if ready {
@@ -497,9 +501,9 @@ fn wait(child: &mut Child, news: &Sender<News>) {
 fn listen(notified: &Notified, news: &Sender<News>) -> io::Result<()> {
     let (socket, news) = (notified.socket()?, news.clone());
     std::thread::Builder::new().name("notified".to_owned()).spawn(move || {
-        while let Ok((message, kept)) = Notified::next(&socket) {
-            let kept = kept.map(News::Kept).into_iter();
-            for said in kept.chain([News::Said(message)]) {
+        while let Ok((message, given)) = Notified::next(&socket) {
+            let given = given.map(News::Given).into_iter();
+            for said in given.chain([News::Said(message)]) {
                 if news.send(said).is_err() {
                     return;
                 }
