@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use crate::served::{Client, PLACEMENTS, READ, WRITE, config, spec};
+use crate::served::{Client, PLACEMENTS, READ, WRITE, config, end_with_the_test, spec};
 use peryton_drive::{Endpoint, Service, Settings, format};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -22,6 +22,7 @@ const SECTOR: u64 = 512;
 #[test]
 fn child() {
     let (Ok(directory), Ok(placement)) = (env::var(DIRECTORY), env::var(PLACEMENT)) else { return };
+    end_with_the_test();
     let directory = PathBuf::from(directory);
     let spec = spec(&directory, config(&placement));
     let service = Service::open(&spec, &Endpoint::Unix(directory.join("nbd")), Settings::default()).unwrap();

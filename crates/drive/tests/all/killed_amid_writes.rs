@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::served::{Client, EIO, PLACEMENTS, WRITE, config, spec};
+use crate::served::{Client, EIO, PLACEMENTS, WRITE, config, end_with_the_test, spec};
 use peryton_drive::{
     Endpoint, Given, Notified, Notifier, ProcessDeath, Service, Settings, Successor, VolumeSpec, format, inspect,
     repair,
@@ -57,6 +57,7 @@ fn volume(directory: &Path, placement: &str) -> VolumeSpec {
 #[test]
 fn child() {
     let (Ok(directory), Ok(placement)) = (env::var(DIRECTORY), env::var(PLACEMENT)) else { return };
+    end_with_the_test();
     let directory = PathBuf::from(directory);
     let spec = volume(&directory, &placement);
     let settings = Settings { notifier: Notifier::from_environment().unwrap(), ..Settings::default() };

@@ -194,6 +194,12 @@ pub fn config(placement: &str) -> Config {
 
 pub const PLACEMENTS: [&str; 7] = ["single", "linear", "tiering", "back", "through", "around", "logging"];
 
+/// Ends this process, the server of a test, with the thread of that test: one that fails leaves no server behind, which would keep the output
+/// open for ever.
+pub fn end_with_the_test() {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
+}
+
 /// A volume in a directory, with a tuner that accepts one key.
 pub fn spec(directory: &Path, config: Config) -> VolumeSpec {
     let tuning = config.tuning.clone();
