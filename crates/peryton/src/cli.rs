@@ -117,7 +117,7 @@ pub enum Verb {
     Create(create::Args),
     /// Take over a disk that has data, and give it a cache
     Import(import::Args),
-    /// Write everything back to the slow device, to use it alone
+    /// Write everything back to one device, to use it alone
     Export(export::Args),
     /// Check a volume that is not being served
     Check(check::Args),
@@ -244,7 +244,7 @@ fn grouped(program: &Command) -> String {
         let option = format!("{short}--{}{value}", arg.get_long().unwrap_or_default());
         text += &format!("  {option:<12} {}\n", arg.get_help().map(ToString::to_string).unwrap_or_default());
     }
-    text + "  -h, --help   Print the help of a verb: peryton VERB --help; every option: peryton help VERB\n  -V, --version Print the version\n"
+    text + "  -h, --help   Print the help of a verb: peryton VERB --help; every option: peryton help VERB\n\nThe version: peryton --version\n"
 }
 
 /// Reads the command line, and prints help and version.

@@ -20,7 +20,7 @@ not used any more: `peryton re-add` takes it back, empty. If the server is kille
 pub struct Args {
     #[command(flatten)]
     volume: Served,
-    /// The device, by its name in the design
+    /// The device, by its name in the design (not with --stop)
     #[arg(value_name = "DEVICE", required_unless_present = "stop")]
     name: Option<String>,
     /// The most bytes written back in a second [default: no bound]

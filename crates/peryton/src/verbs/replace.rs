@@ -20,13 +20,13 @@ use crate::{
 #[command(
     after_help = "The old device is copied while the volume is served, and stays in use until the copy is complete. Then the new device \
 takes its place, and the design needs the new path (--update-design sets it). If the server is killed earlier, the old device stays, and the \
-next call copies from the beginning. A device that is gone is not copied: an empty one takes its place at once, if a map says which data \
-are lost. If the volume is not served, no device is copied: a device with the only copy of some data is refused."
+next call copies from the beginning. A gone device is not copied: an empty one takes its place at once, if the placement has a map of \
+lost data. If the volume is not served, nothing is copied, and a device with the only copy of data needs --accept-loss."
 )]
 pub struct Args {
     #[command(flatten)]
     design: volume::DesignArgs,
-    /// The device that is replaced, by its name in the design
+    /// The device that is replaced, by its name in the design (not with --stop)
     #[arg(value_name = "DEVICE", required_unless_present = "stop", requires = "with")]
     name: Option<String>,
     /// The new device: a block device or a file with enough room

@@ -25,7 +25,7 @@ device has one of the two sizes, and nothing is lost."
 pub struct Args {
     #[command(flatten)]
     volume: Served,
-    /// The device, by its name in the design
+    /// The device, by its name in the design (not with --stop)
     #[arg(value_name = "DEVICE", required_unless_present = "stop")]
     name: Option<String>,
     /// Bytes of data on the device afterwards [default: all that fit]

@@ -24,7 +24,7 @@ One pass computes LRU exactly, for up to 67 million blocks. \"opt\" (Belady) kno
 has fewer misses. The other policies are simulated: with all blocks if there are at most 524,288, otherwise, or with --rate, with a \
 sample. A hash of the address chooses the sampled blocks, and the simulated caches are smaller by the same factor (SHARDS, miniature \
 simulation). The known error of LRU on the same sample (\"sampling error\") corrects the other policies. \"±\" is half the width of \
-the 95 % interval, which covers the choice of blocks, and the difference between the sample and a quarter of it. A small cache may \
+the 95 % interval, which covers the choice of blocks, and the difference from a sample a quarter as large. A small cache may \
 behave unlike a large one, above all with SIEVE: confirm small differences with --rate 1. Figures marked ~ come from miniatures of \
 fewer than 100 blocks, and have no interval.
 
