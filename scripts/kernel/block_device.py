@@ -480,7 +480,29 @@ def supervise(vm, peryton, patience):
     log.seek(0)
     if "stayed away" not in log.read():
         raise Failed("the supervisor does not say why it ended")
-    vm.say(f"supervise: three servers killed and started again; given up after {waited:.1f} s of {patience}, with errors for programs")
+    # As at a shutdown: the supervisor is to end while a file system is mounted, which is unmounted meanwhile.
+    shutil.copy(peryton, program)
+    supervisor = subprocess.Popen([program, "supervise", drive.file, *drive.paths, "--", "--nbd", drive.nbd, "--control", drive.control],
+                                  stdout=log, stderr=log)
+    vm.wait(lambda: server() and os.path.exists(server()[1]), "the supervisor starts no server")
+    device = server()[1]
+    vm.sh("mount", device, folder)
+    supervisor.terminate()
+    time.sleep(3)
+    with open(f"{folder}/late", "w") as file:
+        file.write("x" * 4 * MIB)
+    vm.sh("umount", folder)
+    if supervisor.wait(PATIENCE) != 0 or os.path.exists(device):
+        raise Failed("the server did not wait until its device was unmounted, or the device stays")
+    device = drive.start()
+    vm.sh("mount", device, folder)
+    if os.path.getsize(f"{folder}/late") != 4 * MIB:
+        raise Failed("what was written before the unmount is lost")
+    vm.sh("umount", folder)
+    if drive.stop() != 0:
+        raise Failed(f"the drive did not close in good order: {drive.last_words()}")
+    vm.say(f"supervise: three servers killed and started again; given up after {waited:.1f} s of {patience}, with errors for programs; "
+           "a stop waits for the unmount")
 
 
 def memory(vm, peryton):

@@ -377,6 +377,8 @@ def install(vm):
         if vm.server(name) is None or "is served by process" not in vm.status(name):
             raise Failed(f"systemd believes that {name} is served, but: {vm.devices()} {vm.status(name)}")
         vm.keeps_memory(name)
+    if set(vm.says("udevadm settle; cat /sys/block/ublkb*/queue/io_timeout").split()) != {"1000"}:
+        raise Failed("a server that is killed amid requests is noticed only after half a minute: queue/io_timeout")
         vm.run(f"udevadm settle; test -b /dev/peryton/{name}")
     vm.run("mkfs.ext4 -q /dev/peryton/data")
     vm.run(f"echo '{FSTAB}' >> /etc/fstab; systemctl daemon-reload")
@@ -424,6 +426,24 @@ def kills(vm, count):
         raise Failed(f"a server has not taken over what the one before had answered: {log}")
     vm.keeps_memory()
     say(f"supervisor killed, three files were written {wait:.1f} s later; still the same mount")
+
+
+def stops(vm):
+    """A volume is stopped whose server was just killed, or hangs: another server closes it with what had been answered."""
+    vm.run("head -c 4M /dev/urandom > /root/pattern")
+    for how in ("KILL", "STOP"):
+        # Nothing of this is flushed.
+        vm.run("dd if=/root/pattern of=/dev/peryton/second bs=16k oflag=direct conv=notrunc status=none")
+        server = vm.server("second")
+        vm.run(f"kill -{how} {server}; systemctl stop peryton@second")
+        if vm.run(f"test -e /proc/{server} -o -e /dev/peryton/second", check=False)[0] == 0:
+            raise Failed(f"after kill -{how} and a stop there is still a server or a device")
+        vm.run("systemctl start peryton@second; udevadm settle; echo 3 > /proc/sys/vm/drop_caches")
+        log = vm.says("journalctl -u peryton@second --no-pager -o cat | tail -30")
+        if vm.run("cmp -n 4194304 /root/pattern /dev/peryton/second", check=False)[0] != 0:
+            raise Failed(f"kill -{how}, stop and start: what had been answered is lost: {log}")
+        vm.run("head -c 4M /dev/urandom > /root/pattern")
+    say("stopped after a kill and amid a hang: the volume was closed, with what had been answered")
 
 
 def hangs(vm, whom):
@@ -522,13 +542,21 @@ def host(_machine, peryton, folder, cut):
         vm.write()
         vm.goes_on("at the start")
         kills(vm, 1 if cut else 3)
+        stops(vm)
         hangs(vm, "server")
         if not cut:
             hangs(vm, "supervisor")
         upgrade(vm)
         refuses_removal(vm)
+        # Mounted by hand: no line of fstab says that it is unmounted before the volume stops.
+        vm.run("mkfs.ext4 -q /dev/peryton/second; mkdir -p /by-hand; mount /dev/peryton/second /by-hand")
+        digest = vm.says("cd /by-hand; head -c 48M /dev/urandom > file; sha256sum file")
         took = vm.shut_down(reboot=True)
         vm.booted()
+        vm.run("mount /dev/peryton/second /by-hand")
+        if vm.says("cd /by-hand; sha256sum file") != digest:
+            raise Failed("a file that was not flushed is lost in a shutdown, because the volume stopped before it was unmounted")
+        vm.run("umount /by-hand")
         boots(vm, "after a shutdown beneath the writer")
         vm.nothing_is_lost("after a shutdown beneath the writer")
         log = vm.says("journalctl -b -1 -u peryton@data --no-pager -o cat | tail -5")

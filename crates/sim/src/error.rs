@@ -175,6 +175,12 @@ pub enum SimError {
         /// The number of requests past the end of the volume.
         skipped: u64,
     },
+    /// The simulated time would be longer than the clock has.
+    #[error("--speed {speed}: the simulated time is more than 290 years: give a higher speed")]
+    TooSlow {
+        /// The speed.
+        speed: f64,
+    },
     /// The trace ended within the warm-up.
     #[error("the trace ended after {answered} requests, within the warm-up of {wanted}: shorten --warm-up-requests")]
     WarmUpTooLong {

@@ -44,6 +44,8 @@ const NEAR: usize = 4;
 /// The most timers of an engine that may be due in a row at one moment; more mean that it makes no progress. A log that is emptied
 /// looks at 65,536 blocks of its volume with each: this is enough for 244 TiB.
 const MOST_TICKS: u32 = 1_000_000;
+/// The latest arrival: half of what the clock has, some 290 years.
+const LATEST: u64 = u64::MAX / 2;
 
 /// A host request in flight.
 #[derive(Clone, Copy, Debug)]
@@ -319,7 +321,13 @@ impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
             }
             None => self.now,
             Some(1.0) => next.at,
-            Some(speed) => Nanos((next.at.0 as f64 / speed) as u64),
+            Some(speed) => {
+                let at = next.at.0 as f64 / speed;
+                if at > LATEST as f64 {
+                    return Err(SimError::TooSlow { speed });
+                }
+                Nanos(at as u64)
+            }
         };
         if arrival > self.now {
             return Ok(Admitted::NoneBefore(arrival));

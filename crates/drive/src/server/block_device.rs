@@ -1,14 +1,16 @@
 //! Requests between the kernel, which has the volume as a block device, and the engine, on the thread that owns the volume. Commands
 //! to the kernel that take long are given by another thread (`block_device_control.rs`).
 
+use std::time::Duration;
+
 use peryton_engine::{Request as HostRequest, RequestError, RequestId};
 use peryton_recording::Flags;
-use peryton_units::{Bytes, Op};
+use peryton_units::{Bytes, Nanos, Op};
 use serde_json::Value;
 
 use super::{
     Announce, BlockDevice, Server, block_device_control,
-    block_device_state::{Job, Phase, Removal},
+    block_device_state::{AskedToEnd, Job, Phase, Removal},
     outages::as_told,
     stop::OUTAGE_PATIENCE,
 };
@@ -22,8 +24,12 @@ use crate::{
     volume::Data,
 };
 
-/// Without a supervisor a server leaves a device that is in use behind only after this many requests to end.
-const ASKED_TWICE: u32 = 2;
+/// A server that is watched and is to end goes on serving while its device is in use: at a shutdown, file systems are unmounted at the same
+/// time. It leaves the device when this has lasted for so long, or if no request has come for so long.
+const UNMOUNTED_WITHIN: Nanos = Nanos::from_s(300);
+const UNMOUNTS_WITHIN: Nanos = Nanos::from_s(30);
+/// How much longer the program that watches it is asked to wait each time.
+const EXTENDS: Duration = Duration::from_secs(30);
 
 /// The negative error number with which the kernel is answered.
 fn number_of(error: RequestError) -> i32 {
@@ -69,7 +75,7 @@ impl Server {
             can_grow,
             recovered,
             phase: Phase::Starting,
-            ends_asked: 0,
+            asked: None,
             stop_wanted: false,
             stays: false,
             error: None,
@@ -162,19 +168,35 @@ impl Server {
                 return false;
             }
             Phase::Live => {
-                device.ends_asked += 1;
-                device.phase = Phase::Removing;
-                // A failure means that the thread has panicked; then the device stays.
-                if device.jobs.send(Job::Remove { device: device.id }).is_err() {
-                    device.phase = Phase::Left;
-                    device.slots.leave();
-                    return false;
-                }
+                let first = AskedToEnd { since: self.now, again: false, told: false };
+                device.asked = Some(device.asked.map_or(first, |asked| AskedToEnd { again: true, ..asked }));
+                return device.remove();
             }
             Phase::Removing => {}
             Phase::Removed | Phase::Left | Phase::Failed => return false,
         }
         true
+    }
+
+    /// Tries again to remove a block device that was in use when the server was to end.
+    pub(super) fn remove_block_device_once_free(&mut self) {
+        let is_watched = self.watchdog.notifier.is_there();
+        let Some(device) = self.block_device.as_mut().filter(|device| device.is_live()) else { return };
+        if is_watched && device.asked.is_some() {
+            self.watchdog.notifier.extend(EXTENDS);
+            if !device.remove() {
+                self.stop.want();
+            }
+        }
+    }
+
+    /// Whether the server goes on for a program that uses the block device, and may stop that.
+    fn goes_on_for(&self, asked: AskedToEnd) -> bool {
+        let last_used = self.front.block_device_asked.unwrap_or(asked.since).max(asked.since);
+        let lasts = |since: Nanos, within| since.saturating_add(within) > self.now;
+        let is_waited_for = !self.watchdog.notifier.is_there()
+            || (lasts(last_used, UNMOUNTS_WITHIN) && lasts(asked.since, UNMOUNTED_WITHIN));
+        !asked.again && is_waited_for
     }
 
     /// No program uses the block device, and it is being removed: requests in flight do not wait for a device that fails.
@@ -184,20 +206,25 @@ impl Server {
 
     /// The other thread has removed the block device, or left it as it is.
     pub(super) fn block_device_removed(&mut self, removal: Removal) {
-        let is_watched = self.watchdog.notifier.is_there();
+        let asked = self.device().asked;
+        let goes_on = asked.filter(|asked| self.goes_on_for(*asked));
         let device = self.device();
         let path = device.path();
-        match removal {
-            Removal::Removed => device.phase = Phase::Removed,
-            Removal::Left { why } if device.ends_asked < ASKED_TWICE && !is_watched => {
+        match (removal, goes_on) {
+            (Removal::Removed, _) => device.phase = Phase::Removed,
+            (Removal::Left { why }, Some(asked)) => {
                 device.phase = Phase::Live;
-                tracing::warn!(
-                    "{path} is in use ({why}), so the volume goes on being served: unmount it first; or end the server again, and programs \
-                     wait until peryton serve --ublk takes the device over"
-                );
+                device.asked = Some(AskedToEnd { told: true, ..asked });
+                if !asked.told {
+                    tracing::warn!(
+                        "{path} is in use ({why}), so the volume goes on being served: unmount it first; or end the server again, and \
+                         programs wait until peryton serve --ublk takes the device over"
+                    );
+                    self.watchdog.notifier.status(&format!("waiting until {path} is not in use: unmount it"));
+                }
                 return;
             }
-            Removal::Left { why } => {
+            (Removal::Left { why }, None) => {
                 device.phase = Phase::Left;
                 device.slots.leave();
                 tracing::warn!(

@@ -2,7 +2,7 @@
 
 use std::{sync::mpsc, thread::JoinHandle};
 
-use peryton_units::Bytes;
+use peryton_units::{Bytes, Nanos};
 use serde_json::{Value, json};
 
 use super::flush_errors::Heard;
@@ -24,6 +24,16 @@ pub(super) enum Phase {
     Failed,
 }
 
+/// A server is to end that has a block device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AskedToEnd {
+    pub(super) since: Nanos,
+    /// Whether it was asked a second time.
+    pub(super) again: bool,
+    /// Whether it was reported that a program uses the device.
+    pub(super) told: bool,
+}
+
 /// The block device of the volume.
 #[derive(Debug)]
 pub(crate) struct BlockDevice {
@@ -38,8 +48,8 @@ pub(crate) struct BlockDevice {
     pub(super) can_grow: bool,
     pub(super) recovered: bool,
     pub(super) phase: Phase,
-    /// How often the server was asked to end while the device was live.
-    pub(super) ends_asked: u32,
+    /// The server was asked to end while the device was live.
+    pub(super) asked: Option<AskedToEnd>,
     /// Whether the server is to stop as soon as the device has started.
     pub(super) stop_wanted: bool,
     /// Whether the device stays when the server stops, also if no program uses it.
@@ -100,6 +110,17 @@ impl BlockDevice {
 
     pub(super) fn is_live(&self) -> bool {
         self.phase == Phase::Live
+    }
+
+    /// Lets the other thread remove it if no program uses it. `false`: that thread has panicked, and the device stays.
+    pub(super) fn remove(&mut self) -> bool {
+        self.phase = Phase::Removing;
+        let is_being_removed = self.jobs.send(Job::Remove { device: self.id }).is_ok();
+        if !is_being_removed {
+            self.phase = Phase::Left;
+            self.slots.leave();
+        }
+        is_being_removed
     }
 
     /// Whether commands wait for requests, which come as long as the device is there.

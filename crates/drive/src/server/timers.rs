@@ -76,6 +76,7 @@ impl Server {
             Timer::Look => {
                 if self.outages.next_look <= self.now {
                     self.look_at_devices();
+                    self.remove_block_device_once_free();
                 }
             }
             Timer::Recorder => self.tick_recorder(),

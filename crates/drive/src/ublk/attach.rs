@@ -35,6 +35,9 @@ const MOST_QUEUES: u16 = 64;
 /// server that ends hold requests, there is none whose end would tell the kernel of it: then it notices only by this look, which
 /// by default comes after 30 s. A request whose server is there goes on waiting.
 const LOOK_AFTER_MS: u32 = 1000;
+/// How long a rule of udev may take to set this time, and the interval of looks.
+const SET_WITHIN: Duration = Duration::from_secs(2);
+const SET_LOOK: Duration = Duration::from_millis(20);
 /// The interval of attempts meanwhile.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -258,16 +261,37 @@ impl Attached {
         let done = if recovered { control.end_recovery(device) } else { control.start(device) };
         done.map_err(UblkError::system(format!("starting /dev/ublkb{device}")))?;
         let timeout = format!("/sys/block/ublkb{device}/queue/io_timeout");
-        if let Err(error) = fs::write(&timeout, LOOK_AFTER_MS.to_string()) {
+        if let Err(error) = fs::write(&timeout, LOOK_AFTER_MS.to_string())
+            && !is_set(Path::new(&timeout))
+        {
             tracing::warn!(%error, "{timeout}: if this server is killed amid requests, the next one may have to wait for half a minute");
         }
         Ok(())
     }
 }
 
+/// Whether a rule of udev sets the time instead: the units for systemd do not let a server write it.
+fn is_set(timeout: &Path) -> bool {
+    let found = || fs::read_to_string(timeout).is_ok_and(|text| text.trim() == LOOK_AFTER_MS.to_string());
+    let began = Instant::now();
+    while began.elapsed() < SET_WITHIN {
+        if found() {
+            return true;
+        }
+        thread::sleep(SET_LOOK);
+    }
+    found()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_rule_of_udev_sets_the_same_time() {
+        let rules = include_str!("../../../../extras/60-peryton.rules");
+        assert!(rules.contains(&format!("ATTR{{queue/io_timeout}}=\"{LOOK_AFTER_MS}\"")));
+    }
 
     fn wanted(queues: u16, depth: u16, memory: Bytes, size: u64) -> Wanted {
         Wanted {

@@ -32,6 +32,8 @@ pub enum Task {
         /// When to ask again; `None`: only when something happens.
         until: Option<Nanos>,
     },
+    /// Ask the server to end.
+    AskToEnd,
     /// Kill the server, which has given no sign of life, or does not end.
     Kill,
     /// End the server if there is one, and stop the block device: its requests fail from now on.
@@ -78,7 +80,13 @@ pub struct Supervision {
     served_until: Option<Nanos>,
     pause: Nanos,
     ending: Option<Purpose>,
-    /// When a server that was asked to end is killed.
+    /// Whether the server was asked to end.
+    asked: bool,
+    /// Whether a server was killed and none has closed the volume since: what it left is in memory that ends with the supervision.
+    unclosed: bool,
+    /// Whether the server is started only to close the volume.
+    is_to_close: bool,
+    /// When a server that is to end is killed.
     end_by: Option<Nanos>,
     /// Until when a server that opens the volume has asked to be waited for.
     extended: Nanos,
@@ -100,12 +108,20 @@ impl Supervision {
             served_until: None,
             pause: SHORT_PAUSE,
             ending: None,
+            asked: false,
+            unclosed: false,
+            is_to_close: false,
             end_by: None,
             extended: Nanos::ZERO,
             alive: now,
             looked: now,
             killed: false,
         }
+    }
+
+    /// The same, after a server that may have been killed.
+    pub fn after_a_kill(self) -> Supervision {
+        Supervision { unclosed: true, ..self }
     }
 
     /// What is to be done now.
@@ -124,6 +140,16 @@ impl Supervision {
         }
         if give_up.is_some_and(|deadline| deadline <= now) {
             return Task::GiveUp;
+        }
+        let can_end = match self.server {
+            Server::Serving { .. } => true,
+            // One that recovers what a killed one has left is let to.
+            Server::Starting => !self.unclosed || self.is_handing_over(),
+            Server::Absent { .. } | Server::Ended { .. } => false,
+        };
+        if self.ending.is_some() && can_end && !self.asked {
+            self.asked = true;
+            return Task::AskToEnd;
         }
         let (kill, look) = match self.server {
             Server::Absent { start } if start <= now => return Task::Start,
@@ -147,6 +173,7 @@ impl Supervision {
     /// A server was started.
     pub fn started(&mut self) {
         self.server = Server::Starting;
+        self.asked = false;
     }
 
     /// It serves.
@@ -170,15 +197,24 @@ impl Supervision {
         self.end_by = self.end_by.map(|end_by| end_by.max(until));
     }
 
-    /// It is asked to end, and will not be started again.
+    /// It is to end, and will not be started again, except to close what a killed one has left.
     pub fn stop(&mut self, now: Nanos) {
         self.end(now, Purpose::Stop);
         if let Server::Absent { .. } = self.server {
-            self.server = Server::Ended { code: 0 };
+            self.server = self.closes(now).unwrap_or(Server::Ended { code: 0 });
         }
     }
 
-    /// It is asked to end and to leave its device for the next one, which is that of the program that is installed now.
+    /// The state in which a server is started to close what a killed one has left, once.
+    fn closes(&mut self, now: Nanos) -> Option<Server> {
+        if !self.unclosed || std::mem::replace(&mut self.is_to_close, true) {
+            return None;
+        }
+        self.end_by = Some(now.saturating_add(self.patience.end_within));
+        Some(Server::Absent { start: now })
+    }
+
+    /// It is to end and to leave its device for the next one, which is that of the program that is installed now.
     pub fn hand_over(&mut self, now: Nanos) {
         if self.ending.is_none() {
             self.end(now, Purpose::HandOver);
@@ -186,6 +222,7 @@ impl Supervision {
     }
 
     fn end(&mut self, now: Nanos, purpose: Purpose) {
+        self.asked &= self.ending == Some(purpose);
         self.ending = Some(purpose);
         self.end_by.get_or_insert(now.saturating_add(self.patience.end_within));
     }
@@ -194,7 +231,9 @@ impl Supervision {
     pub fn ended(&mut self, now: Nanos, code: Option<i32>, waits: bool) {
         if let Server::Serving { .. } = self.server {
             self.served_until = Some(now);
+            self.unclosed |= code.is_none();
         }
+        self.unclosed &= code != Some(0);
         self.killed = false;
         // It was this server that asked to be waited for.
         self.extended = Nanos::ZERO;
@@ -206,6 +245,12 @@ impl Supervision {
         }
         if self.ending == Some(Purpose::HandOver) {
             self.server = Server::Absent { start: now };
+            return;
+        }
+        if self.is_stopping()
+            && let Some(server) = self.closes(now)
+        {
+            self.server = server;
             return;
         }
         // What ends in good order was asked to. If no server has served lately, the design or the machine is at fault, unless a device

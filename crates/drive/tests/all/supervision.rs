@@ -125,18 +125,71 @@ fn a_design_that_cannot_be_served_ends_the_supervision() {
 fn a_server_that_is_stopped_is_not_started_again() {
     let mut supervision = serving();
     supervision.stop(at(2_000));
+    assert_eq!(supervision.task(at(2_000)), Task::AskToEnd);
     assert_eq!(supervision.task(at(2_000)), Task::Wait { until: Some(at(42_000)) });
     supervision.ended(at(3_000), Some(0), true);
     assert_eq!(supervision.task(at(3_000)), Task::End { code: 0 });
-    // Between two servers.
+    // Between two servers of which neither was killed.
     let mut supervision = serving();
-    supervision.ended(at(2_000), None, true);
+    supervision.ended(at(2_000), Some(1), true);
     supervision.stop(at(2_000));
     assert_eq!(supervision.task(at(2_000)), Task::End { code: 0 });
     // Ended by another: in good order, so on purpose.
     let mut supervision = serving();
     supervision.ended(at(2_000), Some(0), true);
     assert_eq!(supervision.task(at(2_000)), Task::End { code: 0 });
+}
+
+/// The fear: what a killed server had answered ends with the supervision, because no other server has closed the volume.
+#[test]
+fn what_a_killed_server_has_left_is_closed_before_the_supervision_ends() {
+    // Stopped between two servers, while the next one opens, and while a server hangs that is killed then.
+    let between = |supervision: &mut Supervision| {
+        supervision.ended(at(2_000), None, true);
+        supervision.stop(at(2_000));
+        assert_eq!(supervision.task(at(2_000)), Task::Start);
+        supervision.started();
+        2_000
+    };
+    let opening = |supervision: &mut Supervision| {
+        supervision.ended(at(1_900), None, true);
+        assert_eq!(supervision.task(at(1_950)), Task::Start);
+        supervision.started();
+        supervision.stop(at(2_000));
+        2_000
+    };
+    let hung = |supervision: &mut Supervision| {
+        supervision.stop(at(2_000));
+        assert_eq!(supervision.task(at(2_000)), Task::AskToEnd);
+        assert_eq!(supervision.task(at(42_000)), Task::Kill);
+        supervision.ended(at(42_100), None, true);
+        assert_eq!(supervision.task(at(42_100)), Task::Start);
+        supervision.started();
+        42_100
+    };
+    let cases: [&dyn Fn(&mut Supervision) -> u64; 3] = [&between, &opening, &hung];
+    for case in cases {
+        let mut supervision = serving();
+        let ms = case(&mut supervision);
+        assert!(matches!(supervision.task(at(ms + 30_000)), Task::Wait { .. }), "it is let to recover the volume");
+        supervision.serves(at(ms + 30_000));
+        assert_eq!(supervision.task(at(ms + 30_000)), Task::AskToEnd);
+        supervision.ended(at(ms + 31_000), Some(0), false);
+        assert_eq!(supervision.task(at(ms + 31_000)), Task::End { code: 0 });
+    }
+    // One that is killed as well is not followed by others without end.
+    let mut supervision = serving();
+    between(&mut supervision);
+    supervision.serves(at(3_000));
+    assert_eq!(supervision.task(at(3_000)), Task::AskToEnd);
+    supervision.ended(at(4_000), None, true);
+    assert_eq!(supervision.task(at(4_000)), Task::End { code: 1 });
+    // A supervision that takes over from one that was killed does not know how the last server has ended.
+    let mut supervision = Supervision::new(at(0), WITHOUT, true).after_a_kill();
+    assert_eq!(supervision.task(at(0)), Task::Start);
+    supervision.started();
+    supervision.stop(at(100));
+    assert!(matches!(supervision.task(at(100)), Task::Wait { .. }));
 }
 
 #[test]
@@ -208,13 +261,14 @@ fn a_server_that_does_not_end_is_killed_unless_it_makes_progress() {
         } else {
             supervision.stop(at(10_000))
         }
+        assert_eq!(supervision.task(at(10_000)), Task::AskToEnd);
         let (now, task) = watch(&mut supervision, at(10_000), at(49_999));
         assert_eq!(task, Task::Wait { until: None }, "at {now}");
         supervision.extended(at(49_000), Nanos::from_s(30));
         let (now, task) = watch(&mut supervision, at(49_999), at(500_000));
         assert_eq!((now, task), (at(79_000), Task::Kill));
         supervision.ended(at(79_100), None, true);
-        let expected = if hand_over { Task::Renew } else { Task::End { code: 1 } };
+        let expected = if hand_over { Task::Renew } else { Task::Start };
         assert_eq!(supervision.task(at(79_100)), expected);
     }
 }
@@ -223,6 +277,7 @@ fn a_server_that_does_not_end_is_killed_unless_it_makes_progress() {
 fn a_hand_over_ends_with_the_program_that_is_installed_or_with_this_one() {
     let mut supervision = serving();
     supervision.hand_over(at(10_000));
+    assert_eq!(supervision.task(at(10_000)), Task::AskToEnd);
     assert!(matches!(supervision.task(at(10_000)), Task::Wait { .. }));
     supervision.ended(at(11_000), Some(0), true);
     assert_eq!(supervision.task(at(11_000)), Task::Renew);
@@ -232,8 +287,10 @@ fn a_hand_over_ends_with_the_program_that_is_installed_or_with_this_one() {
     // A stop comes amid a hand-over.
     let mut supervision = serving();
     supervision.hand_over(at(10_000));
+    assert_eq!(supervision.task(at(10_000)), Task::AskToEnd);
     supervision.stop(at(10_500));
     supervision.hand_over(at(10_600));
+    assert_eq!(supervision.task(at(10_600)), Task::AskToEnd, "it does not leave its device");
     supervision.ended(at(11_000), Some(0), true);
     assert_eq!(supervision.task(at(11_000)), Task::End { code: 0 });
 }

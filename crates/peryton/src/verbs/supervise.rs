@@ -56,7 +56,7 @@ pub struct Args {
     wait_for_devices: Nanos,
     /// Serve over NBD alone, without a block device
     ///
-    /// Serve over NBD alone, without a block device of this machine: clients connect again when the server is started again.
+    /// Serve over NBD alone, without a block device of this machine: clients have to connect again when the server is started again.
     #[arg(long)]
     nbd_only: bool,
     /// Options for peryton serve
@@ -115,6 +115,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     // The path as it is now: a newer version of the program is started by the same name.
     let program = std::env::current_exe().map_err(Failure::failed)?;
     let socket = socket(&design);
+    remove_those_of_ended(&socket);
     let notified = Notified::at(&socket).map_err(|error| Failure::failed(format!("{}: {error}", socket.display())))?;
     listen(&notified, &sender).map_err(Failure::failed)?;
     // From an earlier supervisor, or the one that this process was before.
@@ -131,6 +132,24 @@ fn socket(design: &Path) -> PathBuf {
     match std::env::var("RUNTIME_DIRECTORY").ok().and_then(|all| all.split(':').next().map(PathBuf::from)) {
         Some(directory) if directory.is_absolute() => directory.join(file),
         _ => design.with_file_name(file),
+    }
+}
+
+/// Removes the sockets of supervisors of this design that were killed.
+fn remove_those_of_ended(socket: &Path) {
+    let parts = |path: &Path| {
+        let name = path.file_name()?.to_str()?.strip_suffix(".notify")?;
+        let (volume, pid) = name.rsplit_once('.')?;
+        Some((volume.to_owned(), pid.parse::<u32>().ok()?))
+    };
+    let (Some(folder), Some((volume, _))) = (socket.parent(), parts(socket)) else { return };
+    for found in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = found.path();
+        let is_stale = |(of, pid): (String, u32)| of == volume && !Path::new(&format!("/proc/{pid}")).exists();
+        if parts(&path).is_some_and(is_stale) {
+            // Another supervisor may have removed it.
+            let _ = fs::remove_file(path);
+        }
     }
 }
 
@@ -171,6 +190,9 @@ impl Supervisor<'_> {
         let patience =
             Patience { give_up_after: self.args.give_up_after, hung_after: self.hung_after, end_within: END_WITHIN };
         let mut supervision = Supervision::new(self.now(), patience, device.is_some());
+        if self.kept.borrow().is_some() {
+            supervision = supervision.after_a_kill();
+        }
         let (mut server, mut next_beat): (Option<ServerProcess>, _) = (None, Nanos::ZERO);
         loop {
             let now = self.now();
@@ -181,6 +203,12 @@ impl Supervisor<'_> {
             let until = match supervision.task(now) {
                 Task::Start => {
                     server = self.start(&mut supervision);
+                    continue;
+                }
+                Task::AskToEnd => {
+                    if let Some(server) = &server {
+                        server.ask(if supervision.is_handing_over() { Ask::HandOver } else { Ask::End });
+                    }
                     continue;
                 }
                 Task::Kill => {
@@ -302,16 +330,10 @@ impl Supervisor<'_> {
             News::Stop => {
                 self.notifier.stopping("stopping");
                 supervision.stop(self.now());
-                if let Some(server) = server {
-                    server.ask(Ask::End);
-                }
             }
             News::HandOver => {
                 self.notifier.status("handing over to the program that is installed now");
                 supervision.hand_over(self.now());
-                if let Some(server) = server.as_ref().filter(|_| supervision.is_handing_over()) {
-                    server.ask(Ask::HandOver);
-                }
             }
         }
         Ok(())
@@ -541,6 +563,22 @@ fn heed_signals(news: &Sender<News>) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sockets_of_killed_supervisors_are_removed_and_no_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let (own, ended) = (std::process::id(), u32::MAX);
+        let names = [
+            format!("a.b.{own}.notify"),
+            format!("a.b.{ended}.notify"),
+            format!("a.{ended}.notify"),
+            "a.b.notify".to_owned(),
+        ];
+        names.iter().for_each(|name| fs::write(folder.path().join(name), "").unwrap());
+        remove_those_of_ended(&folder.path().join(&names[0]));
+        let left: Vec<bool> = names.iter().map(|name| folder.path().join(name).exists()).collect();
+        assert_eq!(left, [true, false, true, true]);
+    }
 
     #[test]
     fn devices_that_the_server_does_without_are_not_waited_for() {

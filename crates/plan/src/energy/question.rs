@@ -344,6 +344,9 @@ impl Question {
                 pattern.request
             ));
         }
+        if self.unneeded == Unneeded::Best && pattern.random {
+            all.push("random requests keep all devices active (--policy)".to_owned());
+        }
         if self.shelf_w_per_device == 0.0 {
             all.push(
                 "shelves, fans and power supplies take no power in the cost of ownership (--shelf-power)".to_owned(),

@@ -126,6 +126,10 @@ fn simulate_volumes<const SEVERAL: bool, const WATCHED: bool>(
         simulator.machine.volumes[0].touched = Some(touched);
     }
     let answered = simulator.hosts.iter().map(|host| host.times.count()).sum();
+    if answered == 0 && options.warm_up_requests > 0 && simulator.warm_up_left == 0 {
+        let wanted = options.warm_up_requests;
+        return Err(SimError::WarmUpTooLong { wanted, answered: wanted });
+    }
     if simulator.warm_up_left > 0 {
         return Err(SimError::WarmUpTooLong { wanted: options.warm_up_requests, answered });
     }

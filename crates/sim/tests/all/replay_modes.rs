@@ -140,8 +140,12 @@ fn a_warm_up_is_left_out_of_every_account() {
     assert!((report.devices[0].1.busy_s - 600.0 * 40e-6).abs() < 1e-12);
     let limited = Options { limit: Some(500), ..warm.clone() };
     assert_eq!(simulate(SINGLE, &requests, &limited).unwrap().requests, 100);
-    let all = Options { warm_up_requests: 1001, ..warm };
-    assert!(matches!(simulate(SINGLE, &requests, &all), Err(SimError::WarmUpTooLong { answered: 1000, .. })));
+    for wanted in [1000, 1001] {
+        let all = Options { warm_up_requests: wanted, ..warm.clone() };
+        assert!(matches!(simulate(SINGLE, &requests, &all), Err(SimError::WarmUpTooLong { answered: 1000, .. })));
+    }
+    let slow = Options { warm_up_requests: 0, ..options(Replay::Timed { speed: 1e-16 }) };
+    assert!(matches!(simulate(SINGLE, &requests, &slow), Err(SimError::TooSlow { .. })));
 }
 
 #[test]
