@@ -19,6 +19,7 @@ use std::{
 
 use peryton_format::holder::{HOLDER_AT, Holder, RENEWED_EVERY_S, Torn, decode, encode};
 use peryton_units::Nanos;
+use rustix::{io::Errno, process::Pid};
 use thiserror::Error;
 
 use crate::{
@@ -135,7 +136,17 @@ fn lives(holder: &Holder) -> Option<bool> {
     if holder.pid == std::process::id() {
         return Some(own().contains(&holder.nonce));
     }
-    Some(started(holder.pid) == Some(holder.started))
+    match started(holder.pid) {
+        // A mount of /proc may hide the processes of others.
+        None if is_there(holder.pid) => None,
+        found => Some(found == Some(holder.started)),
+    }
+}
+
+/// Whether a process of this machine has this number, even if nothing else can be known of it.
+fn is_there(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(Errno::PERM))
 }
 
 fn described(holder: &Holder) -> String {

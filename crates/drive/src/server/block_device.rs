@@ -81,7 +81,7 @@ impl Server {
             error: None,
             heard: match recovered {
                 true => self.front.flush_errors.of_earlier(),
-                false => self.front.flush_errors.until_now(self.now),
+                false => self.front.flush_errors.until_now(),
             },
             memory: locked_memory(),
             name,

@@ -28,9 +28,14 @@ impl FlushErrors {
         FlushErrors { failures: u64::from(lacks_records), causes: 0, lacks_records }
     }
 
-    /// The failures of which a client need not be told that comes at this time after the start.
-    pub(super) fn until_now(&self, now: Nanos) -> Heard {
-        if self.lacks_records && now < COMES_BACK_WITHIN { self.of_earlier() } else { Heard(self.failures) }
+    /// The failures until now, of which a new host need not be told.
+    pub(super) fn until_now(&self) -> Heard {
+        Heard(self.failures)
+    }
+
+    /// The same for a client that comes at this time after the start, and may have used an earlier server.
+    pub(super) fn of_client(&self, now: Nanos) -> Heard {
+        if self.lacks_records && now < COMES_BACK_WITHIN { self.of_earlier() } else { self.until_now() }
     }
 
     /// The failures of which a host has heard that has used an earlier server.
@@ -75,8 +80,8 @@ mod tests {
     fn who_comes_back_hears_that_an_earlier_server_has_left_no_records() {
         let mut errors = FlushErrors::new(true);
         let soon = COMES_BACK_WITHIN.saturating_sub(Nanos(1));
-        let (mut device, mut back) = (errors.of_earlier(), errors.until_now(soon));
-        let mut late = errors.until_now(COMES_BACK_WITHIN);
+        let (mut device, mut back) = (errors.of_earlier(), errors.of_client(soon));
+        let mut late = errors.of_client(COMES_BACK_WITHIN);
         assert!(errors.are_owed(None, soon) && !errors.are_owed(None, COMES_BACK_WITHIN));
         assert!(errors.are_owed(Some(device), COMES_BACK_WITHIN) && !errors.are_owed(Some(late), COMES_BACK_WITHIN));
         for heard in [&mut device, &mut back] {
@@ -86,7 +91,7 @@ mod tests {
         assert_eq!(errors.answer(&mut late, Ok(()), 0), Ok(()));
         assert!(!errors.are_owed(Some(device), COMES_BACK_WITHIN));
         let mut errors = FlushErrors::new(false);
-        for heard in [&mut errors.of_earlier(), &mut errors.until_now(Nanos::ZERO)] {
+        for heard in [&mut errors.of_earlier(), &mut errors.of_client(Nanos::ZERO)] {
             assert_eq!(errors.answer(heard, Ok(()), 0), Ok(()));
         }
     }
@@ -94,11 +99,10 @@ mod tests {
     #[test]
     fn each_hears_once_whoever_flushes_first() {
         let mut errors = FlushErrors::new(false);
-        let now = Nanos::ZERO;
-        let (mut writer, mut other) = (errors.until_now(now), errors.until_now(now));
+        let (mut writer, mut other) = (errors.until_now(), errors.until_now());
         assert_eq!(errors.answer(&mut writer, Ok(()), 0), Ok(()));
         assert_eq!(errors.answer(&mut other, FAILED, 1), FAILED);
-        let mut late = errors.until_now(now);
+        let mut late = errors.until_now();
         assert_eq!(errors.answer(&mut writer, Ok(()), 1), FAILED);
         for heard in [&mut writer, &mut other, &mut late] {
             assert_eq!(errors.answer(heard, Ok(()), 1), Ok(()));

@@ -13,7 +13,7 @@ use peryton_engine::{Opened, PlacementKind};
 use peryton_units::{Bytes, Nanos};
 use serde_json::json;
 use signal_hook::{
-    consts::{SIGINT, SIGTERM, SIGUSR2},
+    consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2},
     iterator::Signals,
 };
 
@@ -154,7 +154,7 @@ impl std::str::FromStr for HealthEvery {
 /// The longest wait for the last log lines to be written to standard error.
 const LAST_LINES: Duration = Duration::from_millis(500);
 
-/// Serves until SIGTERM, SIGINT or SIGUSR2.
+/// Serves until SIGTERM, SIGINT, SIGHUP or SIGUSR2.
 pub fn run(args: Args) -> Result<(), Failure> {
     if args.ublk {
         // Before there are other threads.
@@ -393,7 +393,7 @@ fn log() -> Result<LineLog, Failure> {
 /// next server.
 fn stop_on_signals(service: &Service, log: &LineLog, clean: u32) -> Result<(), Failure> {
     let (handle, log) = (service.handle(), log.clone());
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR2]).map_err(Failure::failed)?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR2]).map_err(Failure::failed)?;
     std::thread::spawn(move || {
         let mut asked = 0;
         for signal in signals.forever() {

@@ -29,7 +29,7 @@ use peryton_sim::DesignText;
 use peryton_units::Nanos;
 use serde_json::Value;
 use signal_hook::{
-    consts::{SIGINT, SIGTERM, SIGUSR2},
+    consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2},
     iterator::Signals,
     low_level,
 };
@@ -541,7 +541,7 @@ const GONE_LOOK: Duration = Duration::from_millis(100);
 
 fn heed_signals(news: &Sender<News>) -> Result<(), Failure> {
     let news = news.clone();
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR2]).map_err(Failure::failed)?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR2]).map_err(Failure::failed)?;
     std::thread::spawn(move || {
         let mut stops = false;
         for signal in signals.forever() {
