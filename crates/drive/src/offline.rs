@@ -3,8 +3,8 @@
 use std::{io, path::Path};
 
 use peryton_engine::{
-    DetachError, Detached, DeviceId, Engine, Forgone, Inspection, OpenError, Opened, Overlay, Placement, Readmitted,
-    Trust,
+    ConfigError, DetachError, Detached, DeviceId, Engine, Forgone, Inspection, Metadata, OpenError, Opened, Overlay,
+    Placement, ReadmitError, Readmitted, ReplaceError, Trust,
     adoption::{self, AdoptError},
     closed,
 };
@@ -46,14 +46,23 @@ pub enum OfflineError {
     System(#[from] io::Error),
 }
 
-fn refused<E: std::fmt::Display>(spec: &VolumeSpec) -> impl Fn(E) -> OfflineError {
-    |error| OfflineError::Refused(spec.with_names(error))
+fn refused<E: OfDevices>(spec: &VolumeSpec) -> impl Fn(E) -> OfflineError {
+    |error| OfflineError::Refused(in_words(spec, None, &error))
 }
 
-/// An error that a device could not be read or written. It may lack the name of the device.
+/// An error about the devices of a volume. It may lack the name of the device.
 pub(crate) trait OfDevices: std::fmt::Display {
-    /// Whether it says that.
-    fn is_of_a_device(&self) -> bool;
+    /// Why the volume cannot be opened, if that is the error.
+    fn of_opening(&self) -> Option<&OpenError>;
+
+    /// Whether it says that a device could not be read or written.
+    fn is_of_a_device(&self) -> bool {
+        // A superblock that could not be read is as damaged as one that was overwritten.
+        matches!(
+            self.of_opening(),
+            Some(OpenError::Device { .. } | OpenError::Damaged { .. } | OpenError::DamagedData { .. })
+        )
+    }
 
     /// Whether it says that data are lost, or may be.
     fn is_of_a_loss(&self) -> bool {
@@ -62,13 +71,34 @@ pub(crate) trait OfDevices: std::fmt::Display {
 }
 
 impl OfDevices for OpenError {
-    fn is_of_a_device(&self) -> bool {
-        // A superblock that could not be read is as damaged as one that was overwritten.
-        matches!(self, OpenError::Device { .. } | OpenError::Damaged { .. } | OpenError::DamagedData { .. })
+    fn of_opening(&self) -> Option<&OpenError> {
+        Some(self)
+    }
+}
+
+impl OfDevices for ConfigError {
+    fn of_opening(&self) -> Option<&OpenError> {
+        None
+    }
+}
+
+impl OfDevices for ReplaceError {
+    fn of_opening(&self) -> Option<&OpenError> {
+        if let ReplaceError::Open(error) = self { Some(error) } else { None }
+    }
+}
+
+impl OfDevices for ReadmitError {
+    fn of_opening(&self) -> Option<&OpenError> {
+        if let ReadmitError::Open(error) = self { Some(error) } else { None }
     }
 }
 
 impl OfDevices for AdoptError {
+    fn of_opening(&self) -> Option<&OpenError> {
+        if let AdoptError::Detach(error) = self { error.of_opening() } else { None }
+    }
+
     fn is_of_a_device(&self) -> bool {
         match self {
             AdoptError::Device { .. } => true,
@@ -87,6 +117,10 @@ impl OfDevices for AdoptError {
 }
 
 impl OfDevices for DetachError {
+    fn of_opening(&self) -> Option<&OpenError> {
+        if let DetachError::Open(error) = self { Some(error) } else { None }
+    }
+
     fn is_of_a_device(&self) -> bool {
         match self {
             DetachError::Open(error) => error.is_of_a_device(),
@@ -105,7 +139,7 @@ impl OfDevices for DetachError {
 /// An error in words. A device that cannot be read is another case than one that takes reads and refuses writes, and has another way out.
 pub(crate) fn in_words(spec: &VolumeSpec, failed: Option<Failed>, error: &impl OfDevices) -> String {
     let Some(Failed { device, is_read, is_full, .. }) = failed.filter(|_| error.is_of_a_device()) else {
-        return spec.with_names(error);
+        return error.of_opening().map_or_else(|| spec.with_names(error), |error| spec.why_not_opened(error));
     };
     let DevicePath { name, path } = &spec.devices[device.index()];
     match is_read {
@@ -164,14 +198,18 @@ pub(crate) fn way_out(at: &DevicePath, device: DeviceId, placement: &Placement) 
     }
 }
 
-/// The error about paths that are swapped, or a design that is not that of the volume. Its sizes then say nothing about the devices.
+/// The error about paths that are swapped, devices of other volumes, or a design that is not that of the volume. Its sizes then say nothing
+/// about the devices.
 pub(crate) fn not_of_this_design(
     spec: &VolumeSpec,
     devices: &[Option<Device>],
     without: &[DeviceId],
 ) -> Option<OpenError> {
     let found = closed::inspect(spec.config.clone(), &mut Files::new(devices).ok()?, false, without).ok()?;
-    found.opened.err().filter(|error| matches!(error, OpenError::Swapped { .. } | OpenError::Mismatch { .. }))
+    let is_of_another = |error: &OpenError| {
+        matches!(error, OpenError::Swapped { .. } | OpenError::Foreign { .. } | OpenError::Mismatch { .. })
+    };
+    found.opened.err().filter(is_of_another)
 }
 
 /// Refuses devices that a server has, by whatever other names and on whichever machine.
@@ -198,6 +236,9 @@ pub fn inspect(spec: &VolumeSpec, whole: bool, without: &[String]) -> Result<Ins
     if let Err(error) = &found.opened {
         let unreadable = files.failed().filter(|failed| failed.is_read && error.is_of_a_device());
         let unreadable = unreadable.map(|failed| in_words(spec, Some(failed), error));
+        if found.metadata == Metadata::Unseen {
+            found.findings = vec![in_words(spec, None, error)];
+        }
         found.findings.extend(unreadable.or_else(|| rolled_back(spec, &devices, &without, (&files, error))));
     }
     Ok(found)

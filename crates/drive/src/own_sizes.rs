@@ -9,10 +9,11 @@ use std::{
     path::Path,
 };
 
+use peryton_engine::DeviceId;
 use peryton_format::{
     geometry::Geometry,
     snapshot::Room,
-    superblock::{Superblock, Unreadable},
+    superblock::{Superblock, Unreadable, VolumeId},
 };
 use peryton_units::Bytes;
 use rustix::{
@@ -45,7 +46,8 @@ const PIECE: u64 = 256 << 10;
 /// 16 TiB.
 const MOST_METADATA: u64 = 256 << 20;
 
-/// Asks the devices. Those of the names `without` are not looked at: they may belong to another volume.
+/// Asks the devices. Those of the names `without` may belong to another volume, so they say no more than their size, and that only if the
+/// others have no volume.
 ///
 /// # Errors
 /// A device is there, and cannot be opened or read.
@@ -67,7 +69,12 @@ pub fn own_sizes(devices: &[DevicePath], without: &[String]) -> Result<OwnSizes,
         sizes.push(size);
         superblocks.extend(superblock);
     }
-    Ok(OwnSizes { formatted: formatted(superblocks, devices.len()), devices: sizes })
+    let formatted = formatted(superblocks, devices.len());
+    for (at, size) in devices.iter().zip(&mut sizes).filter(|(at, _)| formatted.is_none() && without.contains(&at.name))
+    {
+        *size = ask(&at.path).ok().and_then(|(size, _)| size);
+    }
+    Ok(OwnSizes { formatted, devices: sizes })
 }
 
 /// The names of the devices that were evacuated, as the newest of the others says: the volume needs none of them. What cannot be read
@@ -81,6 +88,12 @@ pub fn evacuated(devices: &[DevicePath]) -> Vec<String> {
     let left = devices.iter().zip(&blocks).enumerate();
     let left = left.filter(|(index, (_, block))| mask >> index & 1 == 1 && is_known(block));
     left.map(|(_, (device, _))| device.name.clone()).collect()
+}
+
+/// The volume that each device says that it belongs to, and which of its devices it is.
+pub(crate) fn members(devices: &[DevicePath]) -> Vec<Option<(VolumeId, DeviceId)>> {
+    let says = |at: &DevicePath| ask(&at.path).ok()?.1.map(|superblock| (superblock.volume, superblock.device));
+    devices.iter().map(says).collect()
 }
 
 /// The geometry of the volume that most devices belong to; of two, that of the newer one. (A device may have been part of another

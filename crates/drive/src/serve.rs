@@ -783,7 +783,7 @@ fn check_sizes(spec: &VolumeSpec, devices: &[Option<Device>], without: &[DeviceI
                 }
                 // A device that is too small may be the wrong one, or the design another one.
                 if let Some(error) = offline::not_of_this_design(spec, devices, without) {
-                    return Err(ServeError::Refused(spec.with_names(error)));
+                    return Err(ServeError::Refused(spec.why_not_opened(&error)));
                 }
                 let (has, need) = (device.room().beside(*need), need.beside(device.room()));
                 return Err(ServeError::Refused(format!(

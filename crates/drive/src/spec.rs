@@ -2,9 +2,9 @@
 
 use std::{fmt, sync::Arc};
 
-use peryton_engine::{Config, Tuning};
+use peryton_engine::{Config, DeviceId, OpenError, Tuning};
 
-use crate::{open::DevicePath, shared_memory::ProcessDeath};
+use crate::{open::DevicePath, own_sizes::members, shared_memory::ProcessDeath};
 
 /// Parses settings with the design file's keys (`placement.max_moves=4`) and applies them to the design.
 #[derive(Clone)]
@@ -58,5 +58,38 @@ impl VolumeSpec {
             named = named.replace(&format!("device {index}"), &format!("device '{}' ({path})", device.name));
         }
         named
+    }
+
+    /// Why the volume cannot be opened. Where devices do not belong together, nothing says which is the wrong one, so each is named with
+    /// what it says of itself.
+    #[must_use]
+    pub fn why_not_opened(&self, error: &OpenError) -> String {
+        let (OpenError::Foreign { .. } | OpenError::Swapped { .. }) = error else { return self.with_names(error) };
+        let members = members(&self.devices);
+        let named = self.devices.iter().zip(&members);
+        let known = || named.clone().enumerate().filter_map(|(index, (at, member))| Some((index, at, (*member)?)));
+        let Some((_, _, (first, _))) = known().next() else { return self.with_names(error) };
+        let as_of = |index: DeviceId| match self.devices.get(index.index()) {
+            Some(at) => format!("'{}'", at.name),
+            None => "another device".to_owned(),
+        };
+        if known().any(|(_, _, (volume, _))| volume != first) {
+            let each =
+                known().map(|(_, at, (volume, index))| format!("{at} is {} of volume {:032x}", as_of(index), volume.0));
+            let each: Vec<String> = each.collect();
+            return format!(
+                "the design names devices of different volumes, not of one: {}: name those of one",
+                each.join("; ")
+            );
+        }
+        let misplaced = known().filter(|(index, _, (_, member))| member.index() != *index);
+        let misplaced: Vec<String> = misplaced
+            .map(|(_, at, (_, index))| format!("{at} is {} of the volume, or a copy of it", as_of(index)))
+            .collect();
+        let is_there = |index: usize| members.iter().flatten().any(|(_, member)| member.index() == index);
+        match misplaced.is_empty() || (0..members.len()).all(is_there) {
+            true => self.with_names(error),
+            false => format!("{}: name the right one", misplaced.join("; ")),
+        }
     }
 }

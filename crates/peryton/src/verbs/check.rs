@@ -52,7 +52,7 @@ pub fn as_json(spec: &VolumeSpec, found: &Inspection) -> Value {
     value["condition"] = Condition::of(found).map_or(Value::Null, |condition| condition.json());
     value["opens"] = match &found.opened {
         Ok(opened) => opened_json(opened),
-        Err(error) => json!({ "error": spec.with_names(error) }),
+        Err(error) => json!({ "error": spec.why_not_opened(error) }),
     };
     value
 }

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use peryton_drive::control::Ask;
-use peryton_engine::{LogRecord, LogReport, MapRow, SuperblockReport};
+use peryton_drive::{VolumeSpec, control::Ask};
+use peryton_engine::{Inspection, LogRecord, LogReport, MapRow, Metadata, OpenError, SuperblockReport};
 use serde_json::{Value, json};
 
 use self::map::Map;
@@ -18,7 +18,7 @@ mod map;
 The verb writes nothing. The map of a served volume comes from its server; all other metadata need a closed volume.
 
 The map has for each extent its place, the move under way, the number of accesses, and the time of the last one. docs/format.md \
-explains the rest.")]
+explains the rest. The exit code is 2 if the devices are not those of a volume, or one is missing.")]
 pub struct Args {
     #[command(flatten)]
     design: volume::DesignArgs,
@@ -44,9 +44,20 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.no_map {
         found.map.clear();
     }
-    if args.json {
-        return output::print_json(&check::as_json(&spec, &found));
+    match args.json {
+        true => output::print_json(&check::as_json(&spec, &found))?,
+        false => print(&spec, &found)?,
     }
+    match &found.opened {
+        Err(error) if found.metadata == Metadata::Unseen && !matches!(error, OpenError::Detached { .. }) => {
+            Err(Failure::bad_input(spec.why_not_opened(error)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints the metadata of a volume that is not being served, as text.
+fn print(spec: &VolumeSpec, found: &Inspection) -> Result<(), Failure> {
     let name = |device: usize| spec.devices.get(device).map_or("?", |device| device.name.as_str());
     let names: Vec<String> = spec.devices.iter().map(|device| device.name.clone()).collect();
     let rows: Vec<Value> = found.map.iter().map(|row| json!(row)).collect();

@@ -223,6 +223,73 @@ fn swapped_paths_and_other_modes_are_found_without_sizes() {
     peryton(folder.path(), &["serve", "v.toml"]).fails(2, &["placement.extent", "16KiB in the design and 64KiB"]);
 }
 
+/// The fear: nothing tells which device is the wrong one, and a verb blames one of them, or has the paths exchanged that are not.
+#[test]
+fn devices_that_do_not_belong_together_are_each_named_with_their_volume() {
+    let folder = folder(&pair("caching"));
+    let volume =
+        || json(folder.path(), &["create", "v.toml", "--force", "--json"])["volume"].as_str().unwrap().to_owned();
+    let named = |small: &str, large: &str| {
+        let path = |name: &str| format!("path = '{name}'");
+        design(folder.path(), &path(small), &path(large), &pair("caching"));
+    };
+    let first = volume();
+    for (name, _) in OWN {
+        fs::rename(folder.path().join(name), folder.path().join(format!("other-{name}"))).unwrap();
+    }
+    for (name, own) in OWN {
+        File::create(folder.path().join(name)).unwrap().set_len(own).unwrap();
+    }
+    let second = volume();
+    let fail = |said: &str| {
+        for verb in ["serve", "repair", "export"] {
+            peryton(folder.path(), &[verb, "v.toml"]).fails(2, &[said]);
+        }
+        let check = peryton(folder.path(), &["check", "v.toml"]);
+        assert!(check.code == 2 && check.out.contains(said), "{}", check.out);
+        dump_fails(folder.path(), said);
+    };
+    let of_both = |small: &str, as_small: (&str, &str), large: &str, as_large: (&str, &str)| {
+        format!(
+            "the design names devices of different volumes, not of one: {small}: device 'small' is '{}' of volume {}; \
+             {large}: device 'large' is '{}' of volume {}: name those of one",
+            as_small.0, as_small.1, as_large.0, as_large.1
+        )
+    };
+    named("small.img", "other-large.img");
+    fail(&of_both("small.img", ("small", &second), "other-large.img", ("large", &first)));
+    named("other-large.img", "small.img");
+    fail(&of_both("other-large.img", ("large", &first), "small.img", ("small", &second)));
+    named("small.img", "other-small.img");
+    fail(&of_both("small.img", ("small", &second), "other-small.img", ("small", &first)));
+    fs::copy(folder.path().join("small.img"), folder.path().join("copy.img")).unwrap();
+    named("small.img", "copy.img");
+    fail("copy.img: device 'large' is 'small' of the volume, or a copy of it: name the right one");
+    named("large.img", "small.img");
+    fail("of the volume: swap the paths");
+}
+
+/// Checks that the metadata are printed, and the volume is refused.
+fn dump_fails(folder: &Path, said: &str) {
+    let dump = peryton(folder, &["dump", "v.toml"]);
+    assert!(dump.code == 2 && dump.err.contains(said), "{}: {}", dump.code, dump.err);
+    assert!(dump.out.contains("device small (") && dump.out.contains("device large ("), "{}", dump.out);
+}
+
+/// The fear: a script takes what is no volume for one, because its metadata could be printed.
+#[test]
+fn what_is_no_volume_is_printed_and_said_to_be_none() {
+    let folder = folder(&pair("caching"));
+    dump_fails(folder.path(), "device 'small' (small.img) is not part of a Peryton volume");
+    peryton(folder.path(), &["create", "v.toml"]).ok();
+    peryton(folder.path(), &["dump", "v.toml"]).ok();
+    File::create(folder.path().join("large.img")).unwrap();
+    dump_fails(folder.path(), "device 'large' (large.img) is not part of a Peryton volume");
+    // What is left out says how large it is, where no other device has a volume: nothing is wrong with it.
+    let replace = peryton(folder.path(), &["replace", "v.toml", "small", "--with", "new.img"]);
+    assert!(replace.code == 2 && replace.err.contains("devices.large.size: missing"), "{}", replace.err);
+}
+
 #[test]
 fn what_cannot_be_known_is_asked_for() {
     let folder = folder("");
