@@ -120,6 +120,13 @@ pub enum What {
         /// The settings in force in addition to the design.
         settings: Vec<String>,
     },
+    /// A setting that was kept with the volume is not in force: the design does not allow it any more.
+    NotSet {
+        /// The setting.
+        setting: String,
+        /// Why.
+        why: String,
+    },
     /// A fault was added, or all faults were ended.
     Faults {
         /// The number of faults in force.
@@ -235,7 +242,7 @@ impl What {
             What::Opened { .. } | What::DeviceGone { .. } | What::Set { .. } | What::Faults { .. } | What::Stopping => {
                 0
             }
-            What::Unprotected { .. } | What::Copy { .. } => 0,
+            What::Unprotected { .. } | What::Copy { .. } | What::NotSet { .. } => 0,
             What::BlockDevice { .. } | What::BlockDeviceLeft { .. } => 0,
             What::Readmitted { .. } | What::Evacuating { .. } => 0,
             What::Evacuated { .. } | What::NotEvacuated { .. } => 0,

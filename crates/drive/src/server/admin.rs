@@ -67,7 +67,7 @@ impl Server {
         self.about.drills = drills;
     }
 
-    /// Applies the stored settings. Those that the design no longer allows are dropped, with a warning.
+    /// Applies the stored settings. Those that the design no longer allows are reported.
     pub(crate) fn restore_settings(&mut self, kept: Vec<String>) {
         let Some(tuner) = self.about.tuner.clone().filter(|_| !kept.is_empty()) else { return };
         let set = |server: &mut Server, settings: Vec<String>| {
@@ -79,8 +79,9 @@ impl Server {
             return;
         }
         for setting in kept {
-            if let Err(error) = set(self, vec![setting.clone()]) {
-                tracing::warn!(setting, error, "a kept setting is dropped");
+            if let Err(why) = set(self, vec![setting.clone()]) {
+                tracing::warn!("a setting that was kept with the volume is not in force: {why}");
+                self.about.events.report(What::NotSet { setting, why });
             }
         }
     }

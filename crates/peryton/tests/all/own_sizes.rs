@@ -201,6 +201,31 @@ fn what_may_change_while_the_volume_is_served_can_be_changed_without_profiles() 
     drop(client);
 }
 
+/// The fear: a device gets another name in the design, and nothing says that its motor runs day and night again.
+#[test]
+fn a_kept_setting_that_does_not_fit_an_edited_design_is_reported() {
+    let folder = folder(&pair("caching"));
+    peryton(folder.path(), &["create", "v.toml"]).ok();
+    let (serving, client) = Serving::start(folder.path(), &[]);
+    let asleep = "power.large.spin_down_after=5min";
+    peryton(folder.path(), &["set", "v.toml", "placement.max_moves=4", asleep]).ok();
+    drop((client, serving));
+    let text = fs::read_to_string(folder.path().join("v.toml")).unwrap();
+    let renamed = text.replace("devices.large", "devices.disk").replace("slow = 'large'", "slow = 'disk'");
+    fs::write(folder.path().join("v.toml"), renamed).unwrap();
+    let (_serving, _client) = Serving::start(folder.path(), &[]);
+    let settings = &json(folder.path(), &["status", "v.toml", "--json"])["settings"];
+    assert_eq!(*settings, serde_json::json!(["placement.max_moves=4"]));
+    let events = peryton(folder.path(), &["events", "v.toml", "--json"]).ok().out;
+    let events: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let reported = events.iter().find(|event| event["event"] == "not_set").unwrap();
+    assert_eq!(reported["setting"], asleep);
+    let log = fs::read_to_string(folder.path().join("serve.log")).unwrap();
+    let why =
+        format!("a setting that was kept with the volume is not in force: {asleep}: does not apply to this design");
+    assert!(log.contains(&why), "{log}");
+}
+
 #[test]
 fn swapped_paths_and_other_modes_are_found_without_sizes() {
     let folder = folder(&pair("caching"));
