@@ -61,7 +61,7 @@ pub use fixed::Fixed;
 pub use flash::Flash;
 pub use io::{Accepted, Io, PowerState, Tag};
 pub use nearest::{explain_unknown_key, nearest};
-pub use prices::{Price, PriceList};
+pub use prices::{Price, PriceList, is_price};
 pub use profile::{Class, DataSheet, Endurance, Model, Profile, WriteState};
 pub use provenance::{Origin, Provenance, Sourced, Statement};
 pub use stats::{DeviceStats, WearCounts};

@@ -48,6 +48,11 @@ pub struct PriceList {
 static SHIPPED: LazyLock<PriceList> =
     LazyLock::new(|| toml::from_str(include_str!("../prices.toml")).expect("the shipped prices are read by a test"));
 
+/// Whether a device, or a TB, can cost this.
+pub fn is_price(usd: f64) -> bool {
+    usd > 0.0 && usd <= 1e9
+}
+
 impl PriceList {
     /// The classes that come with Peryton.
     pub fn shipped() -> &'static PriceList {
@@ -85,8 +90,9 @@ impl PriceList {
             };
             let dollars = |key: &str| -> Result<Option<f64>, String> {
                 let Some(value) = field(key) else { return Ok(None) };
-                let usd = value.parse().ok().filter(|usd: &f64| usd.is_finite() && *usd > 0.0);
-                usd.map(Some).ok_or_else(|| place(format!("{key} = {value}: expected dollars above 0, such as 349.99")))
+                let usd = value.parse().ok().filter(|usd: &f64| is_price(*usd));
+                let expected = "expected dollars above 0, at most a billion, such as 349.99";
+                usd.map(Some).ok_or_else(|| place(format!("{key} = {value}: {expected}")))
             };
             let name = field("name").ok_or_else(|| place("no name".to_owned()))?.to_owned();
             let price = |usd| Price { usd, date: field("date").map(str::to_owned), source: origin.to_owned() };

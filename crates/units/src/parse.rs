@@ -11,7 +11,17 @@ pub enum ParseUnitError {
         /// An accepted text.
         example: &'static str,
     },
-    /// The unit is not known, or is missing where it is needed.
+    /// The unit is missing where it is needed.
+    #[error("'{text}' has no unit: write {example}; the units are {known}")]
+    NoUnit {
+        /// The text.
+        text: String,
+        /// An accepted text.
+        example: &'static str,
+        /// The known units.
+        known: &'static str,
+    },
+    /// The unit is not known.
     #[error("'{text}' has an unknown unit '{unit}': use one of {known}")]
     Unit {
         /// The text.
@@ -46,8 +56,10 @@ pub(crate) fn scaled(
     if whole.is_empty() || fraction.contains('.') {
         return Err(ParseUnitError::NoNumber { text: text.to_owned(), example });
     }
-    let unit_scale =
-        scale(unit).ok_or_else(|| ParseUnitError::Unit { text: text.to_owned(), unit: unit.to_owned(), known })?;
+    let unit_scale = scale(unit).ok_or_else(|| match unit {
+        "" => ParseUnitError::NoUnit { text: text.to_owned(), example, known },
+        _ => ParseUnitError::Unit { text: text.to_owned(), unit: unit.to_owned(), known },
+    })?;
     let range = || ParseUnitError::Range { text: text.to_owned(), smallest };
     let scale = u128::from(unit_scale);
     let whole: u128 = whole.parse().map_err(|_| range())?;

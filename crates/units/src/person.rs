@@ -2,12 +2,16 @@
 
 use crate::SECONDS_PER_YEAR;
 
-/// A figure as a person reads it: three significant digits, with commas between thousands.
+/// From here on nobody counts the digits: 10,000 trillions.
+const LONGEST: f64 = 1e16;
+
+/// A figure as a person reads it: three significant digits, with commas between thousands, or an exponent where there are too many.
 ///
 /// ```
 /// use peryton_units::{person, person_ms, person_years};
 ///
 /// assert_eq!([0.07861, 4.2, 12.0, 1_188_632.0].map(person), ["0.0786", "4.2", "12", "1,190,000"]);
+/// assert_eq!((person(9.99e15), person(-1.234e300)), ("9,990,000,000,000,000".to_owned(), "-1.23e300".to_owned()));
 /// assert_eq!((person_ms(0.086), person_ms(540_091.0)), ("0.086 ms".to_owned(), "9 min".to_owned()));
 /// assert_eq!((person_years(2.07e-5), person_years(4.25)), ("10.9 min".to_owned(), "4.25 y".to_owned()));
 /// ```
@@ -17,6 +21,9 @@ pub fn person(value: f64) -> String {
     }
     if !value.is_finite() {
         return "unlimited".to_owned();
+    }
+    if value.abs() >= LONGEST {
+        return format!("{value:.2e}");
     }
     let step = 10f64.powi(value.abs().log10().floor() as i32 - 2);
     let digits = format!("{:.0}", ((value / step).round() * step).abs());

@@ -226,6 +226,7 @@ fn rubbish_gets_one_line() {
         (greenest(&["--alpha", "0.5"]), &["--alpha 0.5"]),
         (greenest(&["--zone", "tail", "--workload", "rand-read"]), &["--zone tail", "random accesses"]),
         (greenest(&["--price", "x"]), &["--price x"]),
+        (greenest(&["--price", "intel-320-300gb=1e308"]), &["--price intel-320-300gb=1e308: ", "at most a billion"]),
         (greenest(&["--request", "0"]), &["--request-size 0"]),
         (greenest(&["--queue-depth", "0"]), &["--queue-depth 0"]),
         (greenest(&["--electricity", "-1"]), &["-1"]),

@@ -468,7 +468,7 @@ fn bad_input_is_one_line_and_exit_code_2() {
     let cases: &[(&[&str], &[&str])] = &[
         (&["--latency", "0s"], &["latency", "above zero"]),
         (&["--lifetime", "0y"], &["lifetime", "above zero"]),
-        (&["--latency", "2"], &["--latency", "unit"]),
+        (&["--latency", "2"], &["--latency", "'2' has no unit: write a time such as 5s"]),
         (&["--latency", "2 fortnights"], &["unknown unit"]),
         (&["--subject-to", "p99<=10"], &["--subject-to", "a time such as"]),
         (&["--subject-to", "speed<=10ms"], &["no figure of a design"]),
@@ -482,6 +482,7 @@ fn bad_input_is_one_line_and_exit_code_2() {
         (&["--electricity=-1"], &["--electricity"]),
         (&["--speed", "0"], &["--speed"]),
         (&["--price", "super-talent-32gb=0"], &["--price", "above 0"]),
+        (&["--price", "super-talent-32gb=1e308"], &["--price", "at most a billion USD"]),
         (&["--price", "nobody=5"], &["--price", "name of a device"]),
         (&["--redundancy", "foo"], &["foo", "mirror, raid5 or raid6"]),
         (&["--spares", "-1"], &["-1", "number of spares"]),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use peryton_device::{Class, Era, Profile, ProfileError};
+use peryton_device::{Class, Era, Profile, ProfileError, is_price};
 use peryton_sim::TraceFactory;
 use peryton_trace::{Hashed, RequestHash, TraceError};
 use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
@@ -434,10 +434,10 @@ impl Question {
         profiles.retain(|profile| chosen || (profile.class != Class::Fixed && self.era.has(profile)));
         for (name, usd) in &self.prices {
             let profile =
-                profiles.iter_mut().find(|profile| profile.name == *name).filter(|_| usd.is_finite() && *usd >= 0.0);
+                profiles.iter_mut().find(|profile| profile.name == *name).filter(|_| *usd == 0.0 || is_price(*usd));
             let Some(profile) = profile else {
                 return Err(QuestionError::Setting(format!(
-                    "--price {name}={usd}: write a device of the list and its price, such as intel-320-300gb=529"
+                    "--price {name}={usd:?}: write a device of the list and its price, at most a billion USD, such as intel-320-300gb=529"
                 )));
             };
             profile.price_usd = Some(*usd);

@@ -280,7 +280,7 @@ fn impossible_specifications_name_the_key_and_the_remedy() {
             with("arrival = { kind = \"bursty\", interval = \"0s\", on = \"1s\", off = \"1s\" }"),
             "arrival.interval: is zero",
         ),
-        (with("arrival = \"5\""), "unknown unit"),
+        (with("arrival = \"5\""), "'5' has no unit: write a time such as 5s"),
         (with("arrival = \"1y\""), "years"),
         (with("address = \"zipf\""), "write { kind = \"zipf\""),
         (with("address = { kind = \"zipf\", exponent = -1 }"), "address.exponent: is -1"),

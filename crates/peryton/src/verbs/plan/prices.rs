@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use peryton_device::PriceList;
+use peryton_device::{PriceList, is_price};
 use peryton_plan::capacity::OWN_PRICE;
 
 use crate::failure::Failure;
@@ -13,8 +13,8 @@ pub(super) fn all(file: Option<&Path>, texts: &[String]) -> Result<PriceList, Fa
     texts.iter().try_fold(list, |list, text| {
         let usd = |text: &str| text.trim().trim_start_matches('$').parse().ok();
         let found = text.split_once('=').and_then(|(name, price)| Some((name, usd(price)?)));
-        let (name, usd) = found.filter(|(_, usd): &(_, f64)| usd.is_finite() && *usd > 0.0).ok_or_else(|| {
-            let remedy = "write a device and its price above 0, such as intel-320-300gb=529";
+        let (name, usd) = found.filter(|(_, usd): &(_, f64)| is_price(*usd)).ok_or_else(|| {
+            let remedy = "write a device and its price above 0, at most a billion USD, such as intel-320-300gb=529";
             Failure::bad_input(format!("--price {text}: {remedy}"))
         })?;
         Ok(list.with(name, usd, OWN_PRICE))
