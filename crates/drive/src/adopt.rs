@@ -3,7 +3,7 @@
 
 mod contents;
 
-use std::{io, path::PathBuf, time::SystemTime};
+use std::{path::PathBuf, time::SystemTime};
 
 use peryton_engine::{
     DeviceId, Formatting, Placement, VolumeId,
@@ -11,11 +11,11 @@ use peryton_engine::{
 };
 use peryton_format::adoption::records_at;
 use peryton_units::Bytes;
-use rustix::{fs::FallocateFlags, io::Errno};
+use rustix::fs::FallocateFlags;
 use serde::Serialize;
 
 use crate::{
-    format::{Part, refuse_data},
+    format::{Part, failed, make_room, refuse_data},
     multi_mount,
     notify::Notifier,
     offline::OfflineError,
@@ -217,15 +217,17 @@ fn decide(
 ) -> Result<(Plan, &'static str), OfflineError> {
     let disk = opened.device(opened.disk);
     let kind = |what: &str, remedy: &str| OfflineError::Refused(format!("{disk} is {what}: {remedy}"));
-    let holds = probe::content(disk)?.ok_or_else(|| kind("empty", "peryton create makes a volume of it"))?;
+    let holds = probe::content(disk)
+        .map_err(failed(disk, "reading"))?
+        .ok_or_else(|| kind("empty", "peryton create makes a volume of it"))?;
     if let Some((what, remedy)) = NEVER.iter().find(|(what, _)| *what == holds) {
         return Err(kind(what, remedy));
     }
-    if probe::ends_as_md(disk)? {
+    if probe::ends_as_md(disk).map_err(failed(disk, "reading"))? {
         let (what, remedy) = NEVER[2];
         return Err(kind(what, remedy));
     }
-    let used = contents::used(disk)?;
+    let used = contents::used(disk).map_err(failed(disk, "reading"))?;
     let plan = match asked.home {
         Some(Home::Fast) => plan(Home::Fast),
         wanted => {
@@ -280,11 +282,5 @@ fn prepare(opened: &Opened, plan: &Plan) -> Result<(), OfflineError> {
     let _ = rustix::fs::fallocate(&fast.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, fast.size.0);
     part.allocate(fast)?;
     let end = if plan.displaced.is_elsewhere() { plan.displaced.at } else { records_at(fast.size) };
-    if fast.is_block {
-        return Ok(());
-    }
-    match rustix::fs::fallocate(&fast.file, FallocateFlags::KEEP_SIZE, end.0, fast.size.0 - end.0) {
-        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
-        Err(error) => Err(io::Error::from(error).into()),
-    }
+    Ok(make_room(fast, (end.0, fast.size.0), |_, _| Ok(()))?)
 }

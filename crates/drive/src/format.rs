@@ -92,12 +92,11 @@ fn make(
     let parts = parts.map(|((need, data_at), behind)| Part { need: *need, data_at: *data_at, behind: *behind });
     let parts: Vec<Part> = parts.collect();
     for (device, part) in devices.iter().flatten().zip(&parts) {
-        part.reserve(device).map_err(failed(device, SPACE))?;
+        part.reserve(device)?;
     }
     let mut zeroed = true;
     for (device, part) in devices.iter_mut().flatten().zip(&parts) {
-        let is_empty = part.empty(device);
-        zeroed &= is_empty.map_err(failed(device, SPACE))?;
+        zeroed &= part.empty(device)?;
     }
     let volume = VolumeId(u128::from_le_bytes(random()?));
     let unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -111,11 +110,13 @@ fn make(
     Ok(volume)
 }
 
-/// What is done when there is no space for metadata.
-pub(crate) const SPACE: &str = "making room for metadata";
-
 pub(crate) fn failed(device: &Device, what: &'static str) -> impl Fn(io::Error) -> OfflineError {
     move |source| OfflineError::Failed(format!("{device}: {what}: {source}"))
+}
+
+/// The error that there is no space for metadata.
+fn lacks_room(device: &Device) -> impl Fn(io::Error) -> io::Error {
+    move |source| io::Error::new(source.kind(), format!("{device}: making room for metadata: {source}"))
 }
 
 /// Refuses a device that holds data, unless these may be destroyed.
@@ -158,8 +159,8 @@ impl Part {
             return Ok(rustix::fs::fallocate(&device.file, flags, 0, self.need.0).is_ok());
         }
         let size = device.size.max(self.need + self.behind);
-        rustix::fs::ftruncate(&device.file, 0)?;
-        rustix::fs::ftruncate(&device.file, size.0)?;
+        let cut = |to: u64| rustix::fs::ftruncate(&device.file, to).map_err(|error| lacks_room(device)(error.into()));
+        cut(0).and_then(|()| cut(size.0))?;
         device.size = size;
         self.allocate(device)?;
         Ok(true)
@@ -172,17 +173,25 @@ impl Part {
 
     /// Allocates the ranges of metadata; `otherwise`: on a file system that does not allocate.
     fn each_of_metadata(&self, device: &Device, otherwise: impl Fn(u64, u64) -> io::Result<()>) -> io::Result<()> {
-        if device.is_block {
-            return Ok(());
-        }
-        for (from, to) in [(0, self.data_at.0), (self.need.0 - SUPERBLOCK, (self.need + self.behind).0)] {
-            match rustix::fs::fallocate(&device.file, FallocateFlags::KEEP_SIZE, from, to - from) {
-                Err(Errno::OPNOTSUPP | Errno::NOSYS) => otherwise(from, to)?,
-                other => other?,
-            }
-        }
-        Ok(())
+        let ranges = [(0, self.data_at.0), (self.need.0 - SUPERBLOCK, (self.need + self.behind).0)];
+        ranges.into_iter().try_for_each(|range| make_room(device, range, &otherwise))
     }
+}
+
+/// Allocates a range of an image file; `otherwise`: on a file system that does not allocate.
+pub(crate) fn make_room(
+    device: &Device,
+    (from, to): (u64, u64),
+    otherwise: impl Fn(u64, u64) -> io::Result<()>,
+) -> io::Result<()> {
+    if device.is_block {
+        return Ok(());
+    }
+    let made = match rustix::fs::fallocate(&device.file, FallocateFlags::KEEP_SIZE, from, to - from) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => otherwise(from, to),
+        other => other.map_err(io::Error::from),
+    };
+    made.map_err(lacks_room(device))
 }
 
 fn write_zeros(device: &Device, from: u64, to: u64) -> io::Result<()> {

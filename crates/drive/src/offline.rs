@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use crate::{
     division,
-    format::{Part, SPACE, failed, refuse_data, zero},
+    format::{Part, failed, refuse_data, zero},
     multi_mount::{self, HeldElsewhere},
     notify::Notifier,
     open::{Device, DeviceOpenError, DevicePath, Opening, Rights, named, refuse_used},
@@ -345,9 +345,8 @@ fn make_ready(
             false => (need, sizes.behind[device]),
         };
         let part = Part { need: used, data_at: sizes.data_at[device], behind };
-        part.reserve(new).map_err(failed(new, SPACE))?;
-        let is_empty = part.empty(new);
-        let is_empty = is_empty.map_err(failed(new, SPACE))?;
+        part.reserve(new)?;
+        let is_empty = part.empty(new)?;
         if !is_empty && (is_home || closed::replaces_with_zeros(&spec.config, replaced)) {
             zero(new, need).map_err(failed(new, "writing zeros"))?;
         }

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{Handle, Server, Successor, changing::no_design, changing_state::Aim, handle::ENDED};
 use crate::{
-    format::{Part, SPACE, refuse_data},
+    format::{Part, refuse_data},
     multi_mount,
     notify::Notifier,
     open::{Device, DevicePath, Opening, Rights, refuse_used, same_file},
@@ -136,7 +136,7 @@ impl Handle {
         refuse_data(&device, new.force).map_err(|error| error.to_string())?;
         // The change may still be refused, so the device keeps what it holds until the volume is closed (`Work::Fill`).
         let part = Part { need, data_at, behind };
-        part.reserve(&device).map_err(|error| format!("{device}: {SPACE}: {error}"))?;
+        part.reserve(&device).map_err(|error| error.to_string())?;
         let update_design = new.update_design;
         let begin = move |server: &mut Server| server.begin_to_take_in(index, Aim::Fill(device), update_design);
         self.try_ask(begin)?;

@@ -15,7 +15,7 @@ use super::{Handle, changing_state::Shared};
 use crate::{
     clock::unix_s,
     design_file::DesignFile,
-    format::{Part, SPACE},
+    format::Part,
     notify::Notifier,
     offline::{self, OfDevices},
     open::{Device, DevicePath},
@@ -246,7 +246,7 @@ impl Job {
                 // A block device keeps what it holds: to discard all of it may take minutes, for which requests would wait.
                 if let Some(device) = self.devices[self.device.index()].as_mut().filter(|device| !device.is_block) {
                     let part = Part { need, data_at, behind };
-                    part.empty(device).map_err(|error| format!("{device}: {SPACE}: {error}"))?;
+                    part.empty(device).map_err(|error| error.to_string())?;
                 }
                 let mut files = Files::new(&self.devices).map_err(|error| error.to_string())?.notifying(&self.notifier);
                 self.engine.take_in(&mut files, self.device).map_err(|error| self.said(&error, &files))?;
