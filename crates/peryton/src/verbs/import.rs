@@ -138,10 +138,9 @@ fn undo(args: &Args, spec: &VolumeSpec) -> Result<(), Failure> {
     if args.json {
         return output::print_json(&json!({ "path": args.slow, "restored": changed }));
     }
-    output::print(&match changed {
-        true => format!("{disk} is as it was: its first part was copied back\n"),
-        false => format!("{disk} is as it was: nothing had been written to it\n"),
-    })
+    // What it does not use at its end may have been the place of its first part.
+    let how = if changed { "its first part was copied back" } else { "none of them had been changed" };
+    output::print(&format!("the data of {disk} are as they were: {how}\n"))
 }
 
 /// Writes the design, unless it is there with the same text. Returns whether it was written.
@@ -239,7 +238,7 @@ fn report(args: &Args, spec: &VolumeSpec, adopted: &Adopted) -> Result<(), Failu
     let how = match *done {
         "already" => "was taken over already",
         "resumed" => "is taken over: what an earlier call had begun is done",
-        "begun_again" => "is taken over: an earlier call had not changed it, so this one began again",
+        "begun_again" => "is taken over: an earlier call had not changed its data, so this one began again",
         _ => "is taken over",
     };
     output::print(&format!(
