@@ -48,6 +48,8 @@ pub(crate) enum DeviceState {
     Ok,
     /// Commands failed for good.
     Errors,
+    /// Its file is not at its path any more, so the next server does not find it.
+    Moved,
     /// Its file has no name any more, so its data end with the server.
     Deleted,
     /// It fails and may come back.
@@ -59,9 +61,10 @@ pub(crate) enum DeviceState {
 }
 
 impl DeviceState {
-    pub(crate) const ALL: [DeviceState; 6] = [
+    pub(crate) const ALL: [DeviceState; 7] = [
         DeviceState::Ok,
         DeviceState::Errors,
+        DeviceState::Moved,
         DeviceState::Deleted,
         DeviceState::Outage,
         DeviceState::Gone,
@@ -72,6 +75,7 @@ impl DeviceState {
         match self {
             DeviceState::Ok => "ok",
             DeviceState::Errors => "errors",
+            DeviceState::Moved => "moved",
             DeviceState::Deleted => "deleted",
             DeviceState::Outage => "outage",
             DeviceState::Gone => "gone",

@@ -149,6 +149,18 @@ pub struct Opening {
     pub rights: Rights,
 }
 
+/// Where the file of an open device is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Where it was opened.
+    #[default]
+    AtItsPath,
+    /// It has another name: the next server does not find it.
+    Elsewhere,
+    /// It was deleted, so its data end with the server.
+    Nowhere,
+}
+
 /// What may be done with an open device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
@@ -306,9 +318,16 @@ impl Device {
         size.is_ok_and(|size| size < least.0)
     }
 
-    /// Whether the file has no name any more.
-    pub(crate) fn is_deleted(&self) -> bool {
-        !self.is_block && rustix::fs::fstat(&self.file).is_ok_and(|about| about.st_nlink == 0)
+    /// Where its file is now. A block device stays where it is.
+    pub(crate) fn place(&self) -> Place {
+        let is_deleted = || rustix::fs::fstat(&self.file).is_ok_and(|about| about.st_nlink == 0);
+        match fs::metadata(&self.path) {
+            _ if self.is_block => Place::AtItsPath,
+            _ if is_deleted() => Place::Nowhere,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Place::Elsewhere,
+            Ok(about) if (about.dev(), about.ino()) != self.identity => Place::Elsewhere,
+            _ => Place::AtItsPath,
+        }
     }
 
     /// Makes Linux look for partitions of the disk again. What cannot have any is left as it is.

@@ -14,6 +14,7 @@ use super::{BlockDevice, Handle, Server};
 use crate::{
     clock::unix_s,
     figures::{Activity, DeviceSnapshot, DeviceState, OutageSnapshot, Sample, Snapshot, VolumeState},
+    open::Place,
     shared_memory::NoMemory,
     status::Asked,
 };
@@ -39,7 +40,8 @@ impl Server {
             _ if self.volume.engine().was_evacuated(DeviceId(index as u8)) => DeviceState::Evacuated,
             _ if is_absent || self.volume.engine().is_gone(DeviceId(index as u8)) => DeviceState::Gone,
             _ if self.volume.backend.in_outage() >> index & 1 == 1 => DeviceState::Outage,
-            _ if self.outages.deleted >> index & 1 == 1 => DeviceState::Deleted,
+            _ if self.outages.places[index] == Place::Nowhere => DeviceState::Deleted,
+            _ if self.outages.places[index] == Place::Elsewhere => DeviceState::Moved,
             0 => DeviceState::Ok,
             _ => DeviceState::Errors,
         }

@@ -4,6 +4,8 @@
 use peryton_engine::Excuses;
 use peryton_units::Nanos;
 
+use crate::open::Place;
+
 /// The known outages, with a bit for each device.
 #[derive(Debug, Default)]
 pub(super) struct Outages {
@@ -15,9 +17,9 @@ pub(super) struct Outages {
     pub(super) failing: u32,
     /// Devices that were given up, so that nothing waits for them any more.
     pub(super) ended: u32,
-    /// Devices whose file was deleted.
-    pub(super) deleted: u32,
-    /// When devices are looked at again that may have become smaller, or whose file may have been deleted.
+    /// Where the file of each device is.
+    pub(super) places: [Place; 32],
+    /// When devices are looked at again that may have become smaller, or whose file may have been renamed or deleted.
     pub(super) next_look: Nanos,
     /// The start of each device's latest outage.
     pub(super) since: [Nanos; 32],

@@ -8,14 +8,27 @@ use super::{
     admin::{MOST_TOLD, ranges},
     say::Kind,
 };
-use crate::{events::What, open::Device, serve_error::ServeError};
+use crate::{
+    events::What,
+    open::{Device, Place},
+    serve_error::ServeError,
+};
 
 /// How often devices are looked at.
 const LOOK_EVERY: Nanos = Nanos::from_s(1);
 
-/// What is said of a device whose file was deleted.
-const DELETED: &str =
-    "its file was deleted, and its data end with this server: peryton replace copies them to another device";
+/// What is said of a device whose file is not at its path.
+fn displaced(place: Place) -> Option<&'static str> {
+    match place {
+        Place::AtItsPath => None,
+        Place::Elsewhere => Some(
+            "its file is not at its path any more: move it back, or set its path in the design, before the next server is started",
+        ),
+        Place::Nowhere => Some(
+            "its file was deleted, and its data end with this server: peryton replace copies them to another device",
+        ),
+    }
+}
 
 /// The error that a client is told. A full device can be read, so a failed read never lacks space.
 #[inline]
@@ -183,19 +196,19 @@ impl Server {
         }
     }
 
-    /// The same, and reports files that were deleted.
+    /// The same, and reports files that were renamed or deleted.
     pub(super) fn look_at_devices(&mut self) {
         self.outages.next_look = self.now.saturating_add(LOOK_EVERY);
         self.give_up_cut_off();
         for (index, device) in self.about.devices.iter().enumerate() {
-            let (bit, is_deleted) = (1 << index, device.as_ref().is_some_and(Device::is_deleted));
-            if is_deleted && self.outages.deleted & bit == 0 {
-                let (device, error) = (self.about.names[index].clone(), DELETED.to_owned());
-                tracing::error!(device, error, "the device's file was deleted");
+            let place = device.as_ref().map_or(Place::AtItsPath, Device::place);
+            let before = std::mem::replace(&mut self.outages.places[index], place);
+            if let Some(error) = displaced(place).filter(|_| place != before) {
+                let (device, error) = (self.about.names[index].clone(), error.to_owned());
+                tracing::error!(device, "{error}");
                 let action = "look".to_owned();
                 self.about.events.report(What::DeviceError { device, action, at: 0, len: 0, error });
             }
-            self.outages.deleted = self.outages.deleted & !bit | u32::from(is_deleted) << index;
         }
     }
 

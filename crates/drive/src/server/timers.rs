@@ -18,7 +18,7 @@ enum Timer {
     SlowClients,
     /// A command that a drill delays, or that waits for a device.
     Devices,
-    /// Devices are looked at that may have become smaller, or whose file may have been deleted.
+    /// Devices are looked at that may have become smaller, or whose file may have been renamed or deleted.
     Look,
     /// What was recorded is handed over.
     Recorder,

@@ -96,9 +96,9 @@ fn a_file_that_was_cut_off_is_given_up_before_the_volume_is_closed() {
     }
 }
 
-/// The fear: a file is deleted while it is served, all looks well, and its data end with the server.
+/// The fear: a file is renamed or deleted while it is served, all looks well, and the next server finds nothing, or its data end with this one.
 #[test]
-fn a_file_that_was_deleted_is_said_to_be() {
+fn a_file_that_is_not_at_its_path_is_said_to_be() {
     let directory = tempfile::tempdir().unwrap();
     let spec = spec(directory.path(), config("back"));
     format(&spec, true).unwrap();
@@ -108,12 +108,24 @@ fn a_file_that_was_deleted_is_said_to_be() {
     let name = spec.devices[0].name.clone();
     let state = || handle.status().unwrap()["devices"][&name]["state"].clone();
     assert_eq!(state(), "ok");
-    std::fs::remove_file(&spec.devices[0].path).unwrap();
-    let began = Instant::now();
-    while state() != "deleted" {
-        assert!(began.elapsed() < Duration::from_secs(30), "{}", handle.status().unwrap());
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let becomes = |wanted: &str| {
+        let began = Instant::now();
+        while state() != wanted {
+            assert!(began.elapsed() < Duration::from_secs(30), "{}", handle.status().unwrap());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    let (path, elsewhere) = (&spec.devices[0].path, directory.path().join("elsewhere"));
+    std::fs::rename(path, &elsewhere).unwrap();
+    becomes("moved");
+    std::fs::rename(&elsewhere, path).unwrap();
+    becomes("ok");
+    // Another file is there now.
+    std::fs::rename(path, &elsewhere).unwrap();
+    std::fs::File::create(path).unwrap();
+    becomes("moved");
+    std::fs::remove_file(&elsewhere).unwrap();
+    becomes("deleted");
     handle.stop();
     let _ = thread.join().unwrap();
 }

@@ -193,6 +193,8 @@
       for (const drive of device.drives) {
         for (const warning of drive.warnings) all.push(`The drive ${drive.drive} beneath ${device.name} ${warning}.`);
       }
+      if (device.state === "moved") all.push(`The file of ${device.name} is not at its path any more: the next server does not find it.`);
+      if (device.state === "deleted") all.push(`The file of ${device.name} was deleted, and its data end with the server: replace the device.`);
       if (device.state === "errors") all.push(`Commands to ${device.name} have failed for good: plan to replace it.`);
     }
     if (volume.state === "stopped") all.push("Stopped: a flush failed, and every request fails until the device can be flushed.");

@@ -46,25 +46,38 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 pub fn warnings(status: &Value) -> Vec<String> {
     let devices = status["devices"].as_object().into_iter().flatten().filter(|(_, device)| device["state"] == "outage");
     let mut lines: Vec<String> = devices.map(|(name, device)| outage(name, &device["outage"])).collect();
-    let others = [doubt(status), unprotected(status), lacks_records(status), deleted(status), read_only(status)];
-    lines.extend(others.into_iter().flatten());
+    lines.extend([doubt(status), unprotected(status), lacks_records(status)].into_iter().flatten());
+    lines.extend(FILES.iter().filter_map(|(state, what)| {
+        let names = in_state(status, state).join(" and ");
+        (!names.is_empty()).then(|| format!("{}: the file of {names} {what}", state.to_uppercase()))
+    }));
+    lines.extend(read_only(status));
     if status["state"] == "degraded" || number(&status["lost"]["bytes"]) > 0 {
         lines.push(degraded(status, &status["lost"]));
     }
     lines
 }
 
-/// The devices that were given up.
-fn gone(status: &Value) -> Vec<&str> {
+/// The states of devices whose file is not at its path, and what is said of the file.
+const FILES: [(&str, &str); 2] = [
+    (
+        "moved",
+        "is not at its path any more: move it back, or set its path in the design, before the next server is started",
+    ),
+    ("deleted", "was deleted, and its data end with the server: peryton replace copies them"),
+];
+
+/// The devices in this state.
+fn in_state<'a>(status: &'a Value, state: &str) -> Vec<&'a str> {
     let devices = status["devices"].as_object().into_iter().flatten();
-    devices.filter(|(_, device)| device["state"] == "gone").map(|(name, _)| name.as_str()).collect()
+    devices.filter(|(_, device)| device["state"] == state).map(|(name, _)| name.as_str()).collect()
 }
 
 /// The most lost ranges that are printed; the JSON has all of them.
 const MOST_RANGES: usize = 8;
 
 fn degraded(status: &Value, lost: &Value) -> String {
-    let gone = gone(status);
+    let gone = in_state(status, "gone");
     let ranges = lost["ranges"].as_array().map(Vec::as_slice).unwrap_or_default();
     let shown = ranges.iter().take(MOST_RANGES).map(|range| {
         let from = number(&range["offset"]);
@@ -157,19 +170,6 @@ fn lacks_records(status: &Value) -> Option<String> {
         "LACKS RECORDS: the previous server was killed and left none: writes that it answered and that were not flushed may be \
          lost; check the file system"
             .to_owned()
-    })
-}
-
-/// A line about files that were deleted.
-fn deleted(status: &Value) -> Option<String> {
-    let devices = status["devices"].as_object().into_iter().flatten();
-    let names: Vec<&str> =
-        devices.filter(|(_, device)| device["state"] == "deleted").map(|(name, _)| name.as_str()).collect();
-    (!names.is_empty()).then(|| {
-        let names = names.join(" and ");
-        format!(
-            "DELETED: the file of {names} was deleted, and its data end with the server: peryton replace copies them"
-        )
     })
 }
 
