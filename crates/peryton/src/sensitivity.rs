@@ -65,9 +65,7 @@ pub fn shown<T>(found: &Sensitivity<T>, now: &BTreeMap<String, T>, of: fn(&T) ->
             let changes = [change(0), change(1), change(2), change(3)];
             let most = changes.iter().flatten().fold(0.0, |most: f64, change| most.max(change.abs()));
             if most >= LEAST_CHANGE {
-                let percent = |change: Option<f64>| {
-                    change.map_or_else(|| table::NONE.to_owned(), |change| format!("{:+.1}", change * 100.0))
-                };
+                let percent = |change: Option<f64>| table::cell(change, |change| format!("{:+.1}", change * 100.0));
                 let [mean, p99, lifetime, power] = changes.map(percent);
                 rows.push((most, [design.clone(), value(swing), off_by(swing), mean, p99, lifetime, power]));
             }

@@ -265,14 +265,19 @@ pub fn estimate(value: f64, half_width: Option<f64>) -> String {
     format!("{:.decimals$} \u{b1} {:.decimals$}", rounded(value), rounded(half))
 }
 
+/// What there is, as it is shown, or a dash.
+pub fn cell<T>(value: Option<T>, shown: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| NONE.to_owned(), shown)
+}
+
 /// A share in percent, or a dash.
 pub fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| NONE.to_owned(), |share| format!("{:.1}", share * 100.0))
+    cell(share, |share| format!("{:.1}", share * 100.0))
 }
 
 /// A figure, or a dash.
 pub fn optional(value: Option<f64>) -> String {
-    value.map_or_else(|| NONE.to_owned(), number)
+    cell(value, number)
 }
 
 #[cfg(test)]

@@ -135,16 +135,20 @@ impl Faults {
         if self.absent >> operation.device.index() & 1 == 1 {
             return Some(Effect::Gone);
         }
-        let index = self.rules.iter().position(|rule| rule.errno().is_none() && rule.meets(operation))?;
-        let rule = &mut self.rules[index];
-        let effect = rule.effect;
-        if let Some(times) = &mut rule.times {
+        self.first(|rule| rule.errno().is_none() && rule.meets(operation)).map(|rule| rule.effect)
+    }
+
+    /// The first of these rules, which has its effect once less from now on.
+    fn first(&mut self, is_one: impl Fn(&Fault) -> bool) -> Option<Fault> {
+        let index = self.rules.iter().position(is_one)?;
+        let rule = self.rules[index].clone();
+        if let Some(times) = &mut self.rules[index].times {
             *times = times.saturating_sub(1);
             if *times == 0 {
                 self.rules.remove(index);
             }
         }
-        Some(effect)
+        Some(rule)
     }
 
     /// Whether a fault is in force that answers in place of the kernel.
@@ -156,16 +160,7 @@ impl Faults {
     /// The error that the kernel would return for this operation in the situation that the rules describe.
     #[cold]
     pub(super) fn refusal(&mut self, operation: &Operation) -> Option<i32> {
-        let index = self.rules.iter().position(|rule| rule.errno().is_some() && rule.meets(operation))?;
-        let rule = &mut self.rules[index];
-        let errno = rule.errno();
-        if let Some(times) = &mut rule.times {
-            *times = times.saturating_sub(1);
-            if *times == 0 {
-                self.rules.remove(index);
-            }
-        }
-        errno
+        self.first(|rule| rule.errno().is_some() && rule.meets(operation))?.errno()
     }
 
     pub(super) fn hold(&mut self, slot: u32, until: Nanos) {

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     endurance::{DeviceEndurance, DeviceWear},
-    figures::{DeviceState, Snapshot, VolumeState, cleaning_name},
+    figures::{DeviceSnapshot, DeviceState, Snapshot, VolumeState, cleaning_name},
     status::{Asked, BOUNDS_NS},
 };
 
@@ -330,17 +330,24 @@ impl Figures {
         self.described.devices.iter().enumerate().map(|(index, name)| (name.as_str(), index))
     }
 
+    /// A sample for each device that has this figure.
+    fn of_devices<'a, T>(
+        &'a self,
+        of: impl Fn(&'a DeviceSnapshot) -> Option<T>,
+    ) -> impl Iterator<Item = (Vec<&'a str>, T)> {
+        self.each().filter_map(move |(name, index)| Some((vec![name], of(&self.snapshot.devices[index])?)))
+    }
+
     fn devices(&self, page: &mut Page<'_>) -> fmt::Result {
         let now = &self.snapshot.devices;
         let states = self.each().flat_map(|(name, index)| {
             DeviceState::ALL.map(|state| (vec![name, state.name()], one_if(state == now[index].state)))
         });
         page.gauges(&all::DEVICE_STATE, states)?;
-        let sizes = self.each().filter_map(|(name, index)| Some((vec![name], gauge_of(now[index].size?))));
-        page.gauges(&all::DEVICE_SIZE, sizes)?;
-        page.gauges(&all::DEVICE_USED, self.each().map(|(name, index)| (vec![name], gauge_of(now[index].used))))?;
-        let rated = self.each().filter_map(|(name, index)| match now[index].bears? {
-            Endurance::Flash { written, .. } => Some((vec![name], gauge_of(written))),
+        page.gauges(&all::DEVICE_SIZE, self.of_devices(|now| now.size.map(gauge_of)))?;
+        page.gauges(&all::DEVICE_USED, self.of_devices(|now| Some(gauge_of(now.used))))?;
+        let rated = self.of_devices(|now| match now.bears? {
+            Endurance::Flash { written, .. } => Some(gauge_of(written)),
             Endurance::Disk { .. } => None,
         });
         page.gauges(&all::DEVICE_RATED, rated)?;
@@ -353,10 +360,9 @@ impl Figures {
             all.into_iter().flatten()
         });
         page.gauges(&all::DEVICE_POWER, power)?;
-        page.counters(&all::DEVICE_ERRORS, self.each().map(|(name, index)| (vec![name], now[index].errors)))?;
-        page.counters(&all::DEVICE_RETRIES, self.each().map(|(name, index)| (vec![name], now[index].retries)))?;
-        let flushes = self.each().map(|(name, index)| (vec![name], now[index].failed_flushes));
-        page.counters(&all::DEVICE_FAILED_FLUSHES, flushes)
+        page.counters(&all::DEVICE_ERRORS, self.of_devices(|now| Some(now.errors)))?;
+        page.counters(&all::DEVICE_RETRIES, self.of_devices(|now| Some(now.retries)))?;
+        page.counters(&all::DEVICE_FAILED_FLUSHES, self.of_devices(|now| Some(now.failed_flushes)))
     }
 
     fn endurance(&self, page: &mut Page<'_>) -> fmt::Result {
@@ -376,12 +382,10 @@ impl Figures {
     }
 
     fn outages(&self, page: &mut Page<'_>) -> fmt::Result {
-        let now = &self.snapshot.devices;
-        page.counters(&all::DEVICE_OUTAGES, self.each().map(|(name, index)| (vec![name], now[index].outages)))?;
-        let outages = || self.each().filter_map(|(name, index)| Some((vec![name], now[index].outage?)));
-        page.gauges(&all::DEVICE_OUTAGE, outages().map(|(name, outage)| (name, outage.lasts.as_s_f64())))?;
-        page.gauges(&all::DEVICE_PATIENCE, outages().map(|(name, outage)| (name, outage.patience_left.as_s_f64())))?;
-        page.gauges(&all::DEVICE_WAITING, outages().map(|(name, outage)| (name, outage.commands_waiting as f64)))
+        page.counters(&all::DEVICE_OUTAGES, self.of_devices(|now| Some(now.outages)))?;
+        page.gauges(&all::DEVICE_OUTAGE, self.of_devices(|now| Some(now.outage?.lasts.as_s_f64())))?;
+        page.gauges(&all::DEVICE_PATIENCE, self.of_devices(|now| Some(now.outage?.patience_left.as_s_f64())))?;
+        page.gauges(&all::DEVICE_WAITING, self.of_devices(|now| Some(now.outage?.commands_waiting as f64)))
     }
 
     fn traffic_of_devices(&self, page: &mut Page<'_>) -> fmt::Result {
@@ -400,14 +404,9 @@ impl Figures {
     }
 
     fn rests(&self, page: &mut Page<'_>) -> fmt::Result {
-        let now = &self.snapshot.devices;
-        page.counters(&all::DEVICE_STANDBYS, self.each().map(|(name, index)| (vec![name], now[index].rest_cycles)))?;
-        let times = self.each().map(|(name, index)| (vec![name], Count::Real(now[index].rest.as_s_f64())));
-        page.counters(&all::DEVICE_STANDBY_TIME, times)?;
-        page.gauges(
-            &all::DEVICE_STANDS_BY,
-            self.each().map(|(name, index)| (vec![name], one_if(now[index].is_resting))),
-        )
+        page.counters(&all::DEVICE_STANDBYS, self.of_devices(|now| Some(now.rest_cycles)))?;
+        page.counters(&all::DEVICE_STANDBY_TIME, self.of_devices(|now| Some(Count::Real(now.rest.as_s_f64()))))?;
+        page.gauges(&all::DEVICE_STANDS_BY, self.of_devices(|now| Some(one_if(now.is_resting))))
     }
 
     fn server(&self, page: &mut Page<'_>) -> fmt::Result {

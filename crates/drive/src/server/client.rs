@@ -393,6 +393,13 @@ impl Client {
         piece.filled == piece.len
     }
 
+    /// `None` if nothing is encrypted.
+    fn push_encrypted(&mut self) -> Option<()> {
+        // SAFETY: the client is kept, and this buffer not changed, until the kernel has sent it.
+        (!self.encrypted.is_empty())
+            .then(|| self.outgoing.push(unsafe { Memory::of(&mut self.encrypted) }, self.encrypted.len()))
+    }
+
     /// Prepares the next output; `None` if there is none, or a send is under way.
     pub(super) fn send_from(&mut self) -> Option<&mut Message> {
         if self.sending || self.state == State::Cut {
@@ -402,11 +409,7 @@ impl Client {
         match &mut self.tls {
             Tls::Away => {
                 self.encrypted.append(&mut self.go_ahead);
-                if self.encrypted.is_empty() {
-                    return None;
-                }
-                // SAFETY: the client is kept, and this buffer not changed, until the kernel has sent it.
-                self.outgoing.push(unsafe { Memory::of(&mut self.encrypted) }, self.encrypted.len());
+                self.push_encrypted()?;
             }
             Tls::Started(session) => {
                 self.encrypted.append(&mut self.go_ahead);
@@ -417,11 +420,7 @@ impl Client {
                     }
                     encrypt_some(session, &self.batch, &mut self.batch_done, &mut self.encrypted);
                 }
-                if self.encrypted.is_empty() {
-                    return None;
-                }
-                // SAFETY: the client is kept, and this buffer not changed, until the kernel has sent it.
-                self.outgoing.push(unsafe { Memory::of(&mut self.encrypted) }, self.encrypted.len());
+                self.push_encrypted()?;
             }
             Tls::Never | Tls::Awaited(_) => {
                 if self.nbd.output().is_empty() {

@@ -15,6 +15,18 @@ pub struct Handle {
     waker: Waker,
 }
 
+/// A call that answers with the result of a function.
+pub(super) fn answered<T: Send + 'static>(
+    what: impl FnOnce(&mut Server) -> T + Send + 'static,
+) -> (Call, mpsc::Receiver<T>) {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let call = move |server: &mut Server| {
+        // A failure means that the asking thread has ended.
+        let _ = sender.send(what(server));
+    };
+    (Box::new(call), receiver)
+}
+
 impl Handle {
     pub(crate) fn new(calls: mpsc::Sender<Called>, waker: Waker) -> Handle {
         Handle { calls, waker }
@@ -67,22 +79,16 @@ impl Handle {
         &self,
         what: impl FnOnce(&mut Server) -> T + Send + 'static,
     ) -> Option<T> {
-        let (sender, receiver) = mpsc::sync_channel(1);
-        self.send_always(Box::new(move |server| {
-            // A failure means that the asking thread has ended.
-            let _ = sender.send(what(server));
-        }));
-        receiver.recv().ok()
+        let (call, result) = answered(what);
+        self.send_always(call);
+        result.recv().ok()
     }
 
     /// Runs a function on the server's thread and returns its result; `None` if the server has ended.
     pub(crate) fn ask<T: Send + 'static>(&self, what: impl FnOnce(&mut Server) -> T + Send + 'static) -> Option<T> {
-        let (sender, receiver) = mpsc::sync_channel(1);
-        self.send(Box::new(move |server| {
-            // A failure means that the asking thread has ended.
-            let _ = sender.send(what(server));
-        }));
-        receiver.recv().ok()
+        let (call, result) = answered(what);
+        self.send(call);
+        result.recv().ok()
     }
 
     /// Runs a call that may be refused.
@@ -102,10 +108,8 @@ impl Handle {
         within: Duration,
         what: impl FnOnce(&mut Server) -> T + Send + 'static,
     ) -> Option<T> {
-        let (sender, receiver) = mpsc::sync_channel(1);
-        self.send_always(Box::new(move |server| {
-            let _ = sender.send(what(server));
-        }));
-        receiver.recv_timeout(within).ok()
+        let (call, result) = answered(what);
+        self.send_always(call);
+        result.recv_timeout(within).ok()
     }
 }

@@ -10,7 +10,7 @@ use peryton_format::wear::Account;
 use peryton_recording::Flags;
 use peryton_units::{Bytes, Nanos};
 
-use super::{BlockDevice, Handle, Server};
+use super::{BlockDevice, Handle, Server, handle::answered};
 use crate::{
     clock::unix_s,
     figures::{Activity, DeviceSnapshot, DeviceState, OutageSnapshot, Sample, Snapshot, VolumeState},
@@ -204,11 +204,8 @@ impl Handle {
 
     /// Asks for what the page shows, without waiting for it. The receiver fails if the volume is closed.
     pub(crate) fn sample(&self) -> mpsc::Receiver<Sample> {
-        let (sender, receiver) = mpsc::sync_channel(1);
-        self.send_always(Box::new(move |server| {
-            // A failure means that the asking thread has ended.
-            let _ = sender.send(server.sample());
-        }));
-        receiver
+        let (call, sample) = answered(|server| server.sample());
+        self.send_always(call);
+        sample
     }
 }

@@ -416,7 +416,7 @@ fn response_rows(report: &Report) -> Table {
 }
 
 fn device_rows(report: &Report) -> Table {
-    let whole = |count: Option<u64>| count.map_or_else(|| table::NONE.to_owned(), |count| count.to_string());
+    let whole = |count: Option<u64>| table::cell(count, |count| count.to_string());
     let mut rows = table::figures(&[
         "device",
         "reads",

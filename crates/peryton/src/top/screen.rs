@@ -88,7 +88,7 @@ fn lines(view: &View, columns: u16) -> Vec<Line<'static>> {
 }
 
 fn traffic_row(kind: &str, traffic: &Traffic) -> String {
-    let bytes = traffic.bytes_per_s.map_or_else(|| table::NONE.to_owned(), mib);
+    let bytes = table::cell(traffic.bytes_per_s, mib);
     let quantiles = match traffic.quantiles {
         Some(all) => all.map(time),
         None => [(); 4].map(|()| table::NONE.to_owned()),

@@ -410,19 +410,15 @@ fn design_rows(plan: &Plan, most: usize) -> Table {
         rows.add_row([
             found.label.clone(),
             if found.meets { "yes".to_owned() } else { miss(found) },
-            optional(metrics.dollars, person),
-            optional(metrics.ownership_usd, person),
+            table::cell(metrics.dollars, person),
+            table::cell(metrics.ownership_usd, person),
             person_ms(metrics.mean_ms),
             person_ms(metrics.p99_ms),
             lifetime(metrics),
-            optional(metrics.power_w, person),
+            table::cell(metrics.power_w, person),
         ]);
     }
     rows
-}
-
-fn optional(value: Option<f64>, shown: fn(f64) -> String) -> String {
-    value.map_or_else(|| table::NONE.to_owned(), shown)
 }
 
 /// By what a design does not do: the factor by which it misses a budget, or that it does not keep up at all.
@@ -435,7 +431,7 @@ fn lifetime(metrics: &peryton_plan::evaluate::Metrics) -> String {
     let interval = &metrics.lifetime_interval;
     let ends = interval.lifetime_years_low.zip(interval.lifetime_years_high).filter(|(low, _)| *low < MOST_YEARS);
     let ends = ends.map(|(low, high)| format!(" ({} to {})", person_years(low), person_years(high)));
-    optional(metrics.lifetime_years, person_years) + &ends.unwrap_or_default()
+    table::cell(metrics.lifetime_years, person_years) + &ends.unwrap_or_default()
 }
 
 /// What each budget costs, and what a mark in it means.

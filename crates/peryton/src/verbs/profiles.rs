@@ -73,7 +73,7 @@ fn list(json: bool) -> Result<(), Failure> {
         rows.add_row([
             profile.name.clone(),
             kind(profile),
-            profile.year.map_or_else(|| table::NONE.to_owned(), |year| year.to_string()),
+            table::cell(profile.year, |year| year.to_string()),
             size(profile.capacity),
             table::optional(profile.price_usd),
             profile.description.clone(),

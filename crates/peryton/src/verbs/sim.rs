@@ -408,7 +408,7 @@ fn shown(reports: &[Report]) -> String {
         }
         row.push(table::percent(report.fast_hit_ratio));
         let moves = report.moves.as_ref().map(|moves| moves.promotions + moves.demotions + moves.writebacks);
-        row.push(moves.map_or_else(|| table::NONE.to_owned(), |moves| moves.to_string()));
+        row.push(table::cell(moves, |moves| moves.to_string()));
         row.push(table::optional(report.energy_j));
         row.push(table::optional(report.mean_power_w));
         row.push(table::percent(standby_share(report)));
@@ -516,7 +516,7 @@ fn precise(reports: &[Report]) -> String {
             let figure = precision.figures.get(name);
             let shown =
                 |figure: &Estimate| table::estimate(figure.value / unit, figure.half_width.map(|half| half / unit));
-            figure.map_or_else(|| table::NONE.to_owned(), shown)
+            table::cell(figure, shown)
         };
         table.add_row(vec![
             report.design.clone(),

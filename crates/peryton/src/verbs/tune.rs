@@ -251,7 +251,7 @@ fn before_and_after(tuned: &Tuned, objective: Metric, constraints: &[Constraint]
     for &metric in Metric::ALL {
         let (before, after) = (metric.of(&tuned.before), metric.of(&tuned.after));
         let bound = constraints.iter().find(|bound| bound.metric == metric);
-        let show = |value: Option<f64>| value.map_or_else(|| table::NONE.to_owned(), |value| metric.show(value));
+        let show = |value: Option<f64>| table::cell(value, |value| metric.show(value));
         if before.is_none() && after.is_none() {
             continue;
         }

@@ -117,12 +117,12 @@ fn value(figure: &Figure, value: Option<f64>) -> String {
 /// A difference in a table.
 fn difference(figure: &Figure) -> String {
     let unit = if figure.unit == "share" { "points" } else { "%" };
-    figure.difference.map_or_else(|| table::NONE.to_owned(), |share| format!("{:+.1} {unit}", share * 100.0))
+    table::cell(figure.difference, |share| format!("{:+.1} {unit}", share * 100.0))
 }
 
 /// What may be claimed.
 fn allowed(figure: &Figure) -> String {
-    figure.allowed.map_or_else(|| table::NONE.to_owned(), |share| format!("±{:.0} %", share * 100.0))
+    table::cell(figure.allowed, |share| format!("±{:.0} %", share * 100.0))
 }
 
 /// The verdict in words.

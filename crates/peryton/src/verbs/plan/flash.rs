@@ -44,10 +44,10 @@ pub(super) fn points(plan: &Plan) -> Option<Table> {
         rows.add_row([
             table::number(point.capacity_bytes as f64 / 1e9),
             if point.meets { "yes".to_owned() } else { format!("{}×", table::number(point.strain)) },
-            point.dollars.map_or_else(|| table::NONE.to_owned(), person),
+            table::cell(point.dollars, person),
             person_ms(point.mean_ms),
             person_ms(point.p99_ms),
-            point.lifetime_years.map_or_else(|| table::NONE.to_owned(), person_years),
+            table::cell(point.lifetime_years, person_years),
             table::optional(point.fast_hit_ratio.map(|share| share * 100.0)),
         ]);
     }

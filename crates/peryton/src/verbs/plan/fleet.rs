@@ -155,10 +155,6 @@ fn assumed(plan: &FleetPlan) -> String {
     plan.assumptions.iter().map(|assumption| format!("Assumed: {assumption}\n")).collect()
 }
 
-fn optional(value: Option<f64>, shown: fn(f64) -> String) -> String {
-    value.map_or_else(|| table::NONE.to_owned(), shown)
-}
-
 /// A row for each drive.
 fn drive_rows(plan: &FleetPlan) -> Table {
     let mut header = vec![Column::figures("drive", 9), Column::text("devices", 9)];
@@ -179,9 +175,9 @@ fn drive_rows(plan: &FleetPlan) -> Table {
             person(drive.busiest * 100.0),
             person(drive.busiest_if_together * 100.0),
             person_ms(drive.predicted_mean_ms),
-            optional(drive.mean_ms, person_ms),
-            optional(drive.p99_ms, person_ms),
-            optional(drive.lifetime_years, person_years),
+            table::cell(drive.mean_ms, person_ms),
+            table::cell(drive.p99_ms, person_ms),
+            table::cell(drive.lifetime_years, person_years),
             person(drive.usd),
         ]);
     }
@@ -200,15 +196,15 @@ fn volume_rows(plan: &FleetPlan, most: usize) -> Table {
     for volume in plan.volumes.iter().take(most) {
         rows.add_row([
             volume.volume.clone(),
-            volume.drive.map_or_else(|| table::NONE.to_owned(), |drive| drive.to_string()),
+            table::cell(volume.drive, |drive| drive.to_string()),
             size(volume.stored_bytes),
             size(volume.touched_bytes),
-            volume.flash_bytes.map_or_else(|| table::NONE.to_owned(), size),
+            table::cell(volume.flash_bytes, size),
             person(volume.busiest_requests_per_s),
-            optional(volume.predicted_mean_ms, person_ms),
-            optional(volume.mean_ms, person_ms),
-            optional(volume.p99_ms, person_ms),
-            optional(volume.fast_hit_ratio, |ratio| person(ratio * 100.0)),
+            table::cell(volume.predicted_mean_ms, person_ms),
+            table::cell(volume.mean_ms, person_ms),
+            table::cell(volume.p99_ms, person_ms),
+            table::cell(volume.fast_hit_ratio, |ratio| person(ratio * 100.0)),
         ]);
     }
     rows.without_empty_columns()

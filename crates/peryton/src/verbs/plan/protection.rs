@@ -89,7 +89,7 @@ pub(super) fn shown(plan: &Plan) -> String {
     let mut rows = Table::of(header);
     for found in plan.chosen() {
         for (tier, bought) in found.failures.tiers.iter().zip(&found.devices) {
-            let afr = tier.afr.map_or_else(|| table::NONE.to_owned(), percent);
+            let afr = table::cell(tier.afr, percent);
             rows.add_row([
                 found.label.clone(),
                 tier.role.clone(),

@@ -192,7 +192,7 @@ fn table(rows: &[CurveRow]) -> Table {
     }
     let sizes = rows.iter().take_while(|row| row.replacement == rows[0].replacement).map(|row| row.ratios.cache_bytes);
     let sizes: Vec<Bytes> = sizes.map(Bytes).collect();
-    let four = |value: Option<f64>| value.map_or_else(|| table::NONE.to_owned(), |value| format!("{value:.4}"));
+    let four = |value: Option<f64>| table::cell(value, |value| format!("{value:.4}"));
     let half = |row: &CurveRow| row.interval.map(|interval| (interval.high - interval.low) / 2.0);
     let curves: Vec<&[CurveRow]> = rows.chunks(sizes.len()).collect();
     if let [only] = &curves[..] {
