@@ -17,8 +17,10 @@ use crate::{
     notify::Notifier,
     offline::OfflineError,
     open::{Device, Opening, Rights, refuse_used},
+    own_sizes::any_superblock,
     probe,
     random::random,
+    shared_memory::Handoff,
     spec::VolumeSpec,
     storage::Files,
 };
@@ -86,6 +88,8 @@ fn make(
         }
         refuse_data(device, force)?;
     }
+    let before = devices.iter().flatten().filter(|_| force).filter_map(any_superblock);
+    let before: Vec<VolumeId> = before.map(|superblock| superblock.volume).collect();
     // The device is as worn as it was.
     devices.iter().flatten().for_each(|device| multi_mount::take_up_wear(device, None));
     let parts = needs.iter().zip(data_at).zip(behind);
@@ -107,6 +111,7 @@ fn make(
         multi_mount::keep_wear(device).map_err(failed(device, "writing what has worn it"))?;
         device.sync_directory().map_err(failed(device, "making its directory durable"))?;
     }
+    Handoff::new(&spec.process_death, &Notifier::default()).forget_overwritten(&before, devices);
     Ok(volume)
 }
 

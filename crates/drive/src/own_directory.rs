@@ -1,15 +1,18 @@
 //! A directory that is this user's alone, for what no other user may read, change, or take the name of.
 
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     fs::File,
     io,
-    os::{fd::OwnedFd, unix::fs::MetadataExt as _},
+    os::{
+        fd::OwnedFd,
+        unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
+    },
     path::{Path, PathBuf},
 };
 
 use rustix::{
-    fs::{AtFlags, Mode, OFlags},
+    fs::{AtFlags, Dir, Mode, OFlags},
     io::Errno,
 };
 
@@ -92,6 +95,12 @@ impl OwnDirectory {
         let is_ours =
             about.is_file() && about.uid() == rustix::process::geteuid().as_raw() && about.mode() & 0o077 == 0;
         is_ours.then_some(file).ok_or_else(|| io::Error::other("is not this user's alone"))
+    }
+
+    /// The names of what is in it.
+    pub(crate) fn names(&self) -> io::Result<Vec<OsString>> {
+        let entries = Dir::read_from(&self.descriptor)?;
+        Ok(entries.flatten().map(|entry| OsStr::from_bytes(entry.file_name().to_bytes()).to_owned()).collect())
     }
 
     /// Makes a file that is not there.

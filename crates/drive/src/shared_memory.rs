@@ -9,7 +9,10 @@ use std::{
     fmt::Write as _,
     fs::{self, File},
     io,
-    os::{fd::AsFd as _, unix::fs::FileExt as _},
+    os::{
+        fd::AsFd as _,
+        unix::fs::{FileExt as _, MetadataExt as _},
+    },
     path::PathBuf,
     ptr::NonNull,
     sync::{
@@ -130,9 +133,8 @@ impl Handoff {
         let Ok(directory) = self.directory() else { return kept.collect() };
         let files = (0..MOST_FILES).filter_map(|number| {
             let name = name_of(volume, number);
-            let file = directory.open(&name).ok()?;
             // A file that a server has locked belongs to a copy of the volume, which that server serves.
-            rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
+            let file = directory.open(&name).ok().filter(lock)?;
             Some(Kept { file, name: Some(name) })
         });
         kept.chain(files).collect()
@@ -150,6 +152,19 @@ impl Handoff {
             }
         }
         self.release();
+    }
+
+    /// Removes the records that killed servers of these volumes have left, where all devices that they served are among those here, which were
+    /// overwritten: no server can use the records.
+    pub(crate) fn forget_overwritten(&self, volumes: &[VolumeId], devices: &[Option<Device>]) {
+        let overwritten = digests(devices);
+        let is_overwritten =
+            |label: &Label| label.devices.iter().all(|device| *device == 0 || overwritten.contains(device));
+        for volume in volumes.iter().filter(|_| self.process_death != ProcessDeath::Off) {
+            let left = self.candidates(*volume).into_iter();
+            left.filter(|kept| label_of(&kept.file, *volume).is_some_and(|label| is_overwritten(&label)))
+                .for_each(|kept| self.clear(&kept));
+        }
     }
 
     /// Closes a file that was removed. Memory that the watching program keeps is used again.
@@ -238,6 +253,7 @@ impl Handoff {
     fn in_directory(&self, before: Option<Kept>, label: &Label) -> Result<(Kept, String), NoMemory> {
         let system = |why: String| NoMemory::System { why };
         let directory = self.directory().map_err(system)?;
+        remove_those_before(&directory, label.boot);
         let shown = |name: &OsString| directory.path().join(name).display().to_string();
         if let Some(before) = before
             && let Some(name) = &before.name
@@ -252,11 +268,9 @@ impl Handoff {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     // A server that has ended left the file. It can be used again if it is of these devices, or from before
                     // the last boot.
-                    let Ok(file) = directory.open(&name) else { continue };
-                    let is_free = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
-                    match is_free && is_of_no_use(&file, label) {
-                        true => file,
-                        false => continue,
+                    match directory.open(&name).ok().filter(|file| lock(file) && is_of_no_use(file, label)) {
+                        Some(file) => file,
+                        None => continue,
                     }
                 }
                 Err(error) => return Err(system(format!("{}: {error}", shown(&name)))),
@@ -276,14 +290,36 @@ fn name_of(volume: VolumeId, number: u32) -> OsString {
     format!("{:032x}.{number}", volume.0).into()
 }
 
+/// Locks a file, unless a server has it, or another has removed it.
+fn lock(file: &File) -> bool {
+    let is_locked = rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_ok();
+    is_locked && file.metadata().is_ok_and(|about| about.nlink() > 0)
+}
+
+fn label_of(file: &File, volume: VolumeId) -> Option<Label> {
+    let mut block = [0; BLOCK];
+    file.read_exact_at(&mut block, 0).ok()?;
+    Label::decode(&block, volume)
+}
+
+/// Removes the records of all volumes that were left before this start of the machine: no server can use them.
+fn remove_those_before(directory: &OwnDirectory, boot: u128) {
+    for name in directory.names().unwrap_or_default() {
+        let volume =
+            name.to_str().and_then(|name| name.split_once('.')).map(|(volume, _)| u128::from_str_radix(volume, 16));
+        let Some(Ok(volume)) = volume else { continue };
+        let label =
+            directory.open(&name).ok().filter(lock).and_then(|file| Some((label_of(&file, VolumeId(volume))?, file)));
+        if let Some((_, _locked)) = label.filter(|(label, _)| label.boot != boot) {
+            // What stays is only in the way.
+            let _ = directory.remove(&name);
+        }
+    }
+}
+
 /// Whether a file of this volume can be overwritten: it is of the same devices, or from before the last boot.
 fn is_of_no_use(file: &File, label: &Label) -> bool {
-    let mut block = [0; BLOCK];
-    if file.read_exact_at(&mut block, 0).is_err() {
-        return true;
-    }
-    let old = Label::decode(&block, label.volume);
-    old.is_none_or(|old| old.boot != label.boot || old.devices == label.devices)
+    label_of(file, label.volume).is_none_or(|old| old.boot != label.boot || old.devices == label.devices)
 }
 
 /// Why a server keeps no records.
@@ -474,4 +510,63 @@ fn digest_of(device: &Device) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
         .max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::slice;
+
+    use super::*;
+    use crate::open::{DevicePath, Opening, Rights};
+
+    /// The fear: memory is lost to records of volumes that are no more, or records that a server needs are removed.
+    #[test]
+    fn records_that_no_server_can_use_are_removed_and_no_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let device = |name: &str| {
+            let at = DevicePath { name: name.to_owned(), path: folder.path().join(name) };
+            Device::open(&at, Opening { direct: false, rights: Rights::Create }).unwrap()
+        };
+        let [fast, slow, other] = ["fast", "slow", "other"].map(device);
+        let process_death = ProcessDeath::SharedMemory { directory: Some(folder.path().join("own")) };
+        let handoff = Handoff::new(&process_death, &Notifier::default());
+        let directory = handoff.directory().unwrap();
+        let (now, volume, another) = (boot_id().unwrap(), VolumeId(7), VolumeId(8));
+        let leave = |volume: VolumeId, number, boot, devices: &[Option<Device>]| {
+            let contents = Contents::Map { extents: 1, places: 0 };
+            let mut block = [0; BLOCK];
+            Label { volume, generation: 1, boot, devices: digests(devices), contents }.encode(&mut block);
+            directory.create(&name_of(volume, number)).unwrap().write_all_at(&block, 0).unwrap();
+        };
+        let left = || {
+            let mut names = directory.names().unwrap();
+            names.retain(|name| !name.to_string_lossy().starts_with('.'));
+            names.sort();
+            names
+        };
+        leave(volume, 0, now, &[fast.clone(), slow.clone()]);
+        leave(volume, 1, now, &[other.clone(), slow.clone()]);
+        leave(another, 0, now ^ 1, slice::from_ref(&fast));
+        leave(another, 1, now ^ 1, slice::from_ref(&fast));
+        directory.create("notes".as_ref()).unwrap();
+        directory.create(&name_of(volume, 2)).unwrap();
+        // A server has one of them.
+        let used = directory.open(&name_of(another, 1)).unwrap();
+        assert!(lock(&used));
+        remove_those_before(&directory, now);
+        let names = [name_of(volume, 0), name_of(volume, 1), name_of(volume, 2), name_of(another, 1), "notes".into()];
+        assert_eq!(left(), names);
+        drop(used);
+        remove_those_before(&directory, now);
+        assert_eq!(left(), [&names[..3], &names[4..]].concat());
+        // The other device still has the volume.
+        for devices in [slice::from_ref(&fast), &[fast.clone(), other.clone()]] {
+            handoff.forget_overwritten(&[volume], devices);
+            assert_eq!(left().len(), 4);
+        }
+        handoff.forget_overwritten(&[another], &[fast.clone(), slow.clone()]);
+        assert_eq!(left().len(), 4);
+        handoff.forget_overwritten(&[another, volume], &[slow, fast]);
+        assert_eq!(left(), [&names[1..3], &names[4..]].concat());
+    }
 }
