@@ -123,6 +123,8 @@ pub struct Device {
     backing: Option<Arc<OwnedFd>>,
     /// Which file the device is; two paths may lead to one file.
     identity: (u64, u64),
+    /// The path of the file when it was opened, if the kernel says it.
+    opened_as: Option<PathBuf>,
     /// Whether the file was created when it was opened, so that its directory is not durable yet.
     is_new: bool,
     /// How it is divided, if it had data before it became part of its volume.
@@ -147,6 +149,11 @@ pub struct Opening {
     pub direct: bool,
     /// What may be done with it.
     pub rights: Rights,
+}
+
+/// The name that the kernel has for an open file.
+fn name_of(file: &OwnedFd) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()
 }
 
 /// Where the file of an open device is.
@@ -277,7 +284,7 @@ impl Device {
         let size = rustix::fs::seek(&file, SeekFrom::End(0)).map_err(|error| failed(error.into(), ""))?;
         let ability = ability(&file, is_direct, is_block);
         let identity = if is_block { (u64::MAX, about.st_rdev) } else { (about.st_dev, about.st_ino) };
-        let (name, path) = (name.clone(), path.clone());
+        let (name, path, opened_as) = (name.clone(), path.clone(), name_of(&file));
         let file = Arc::new(file);
         Ok(Some(Device {
             name,
@@ -289,6 +296,7 @@ impl Device {
             ability,
             backing: backing.map(Arc::new),
             identity,
+            opened_as,
             is_new,
             division: None,
         }))
@@ -318,15 +326,13 @@ impl Device {
         size.is_ok_and(|size| size < least.0)
     }
 
-    /// Where its file is now. A block device stays where it is.
+    /// Where its file is now. A block device stays where it is. The kernel is asked for the name of the open file: to look at its path could
+    /// wait for a file system that hangs.
     pub(crate) fn place(&self) -> Place {
-        let is_deleted = || rustix::fs::fstat(&self.file).is_ok_and(|about| about.st_nlink == 0);
-        match fs::metadata(&self.path) {
-            _ if self.is_block => Place::AtItsPath,
-            _ if is_deleted() => Place::Nowhere,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Place::Elsewhere,
-            Ok(about) if (about.dev(), about.ino()) != self.identity => Place::Elsewhere,
-            _ => Place::AtItsPath,
+        match name_of(&self.file) {
+            now if self.is_block || now.is_none() || now == self.opened_as => Place::AtItsPath,
+            _ if rustix::fs::fstat(&self.file).is_ok_and(|about| about.st_nlink == 0) => Place::Nowhere,
+            _ => Place::Elsewhere,
         }
     }
 
