@@ -117,6 +117,15 @@ pub struct Candidate {
     pub fill_per_mille: u32,
 }
 
+/// A role of which the number of devices is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Tier {
+    /// The fast devices, or all devices if the candidate is no hybrid.
+    Fast,
+    /// The slow devices.
+    Slow,
+}
+
 /// The requirements that candidates are made for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Enumerate {
@@ -144,7 +153,7 @@ const MOST_OVER_PROVISIONING: f64 = 16.0;
 const SLOW: &str = "slow";
 
 impl Candidate {
-    /// All candidates with room for the data, the cheapest first. Left out are caches and tiers that cost as much as
+    /// The candidates with room for the data to begin with, the cheapest first: with the fewest devices, and numbers that double. Left out are caches and tiers that cost as much as
     /// enough of their fast devices alone would: the fast devices alone are better under any trace.
     pub fn all(catalogue: &Catalogue, ask: &Enumerate) -> Vec<Candidate> {
         let kinds = &catalogue.kinds;
@@ -203,6 +212,34 @@ impl Candidate {
     /// The same devices and the same way to use them, with fast devices of another capacity (of the catalogue's if none is given).
     pub fn with_capacity(&self, capacity: Option<Bytes>) -> Candidate {
         Candidate { fast: Member { capacity, ..self.fast }, ..self.clone() }
+    }
+
+    /// The roles of which the number of devices is chosen. One log device is enough, and a drive inside is one that was found.
+    pub(super) fn counted_tiers(&self) -> impl Iterator<Item = (Tier, Member)> + use<> {
+        let slow = if let Some(Slow::Devices(slow)) = self.slow { Some((Tier::Slow, slow)) } else { None };
+        [Some((Tier::Fast, self.fast)), slow.filter(|_| self.mode != Mode::Logging)].into_iter().flatten()
+    }
+
+    /// The same way to use other devices in this role.
+    pub(super) fn with_members(&self, tier: Tier, member: Member) -> Candidate {
+        match tier {
+            Tier::Fast => Candidate { fast: member, ..self.clone() },
+            Tier::Slow => Candidate { slow: Some(Slow::Devices(member)), ..self.clone() },
+        }
+    }
+
+    /// Whether enough of its fast devices alone cost more, if they would be better under any trace. In partitioned drives and logs, disks take
+    /// writes and spare the flash, so they may outlive flash alone. Flash that can be bought in any capacity is cheaper alone than a slow
+    /// device beside it only if the slow one costs as much.
+    pub fn is_worth_its_devices(&self, catalogue: &Catalogue, ask: &Enumerate) -> bool {
+        let (Some(Slow::Devices(slow)), Mode::CachingBack | Mode::CachingThrough | Mode::Tiering) =
+            (&self.slow, self.mode)
+        else {
+            return true;
+        };
+        let price = |member: Member| catalogue.kinds[member.kind].dollars(member);
+        let front = if ask.is_sized(&catalogue.kinds[self.fast.kind]) { 0.0 } else { price(self.fast) };
+        price(*slow) + front < ask.price_alone(catalogue, self.fast.kind)
     }
 
     /// The capacity of each fast device.
@@ -537,12 +574,18 @@ impl Enumerate {
         kind.dollars(alone)
     }
 
+    /// So many devices with room for data in the place of these; none where there may not be as many.
+    pub(super) fn so_many(&self, member: Member, data: u32) -> Option<Member> {
+        let count = member.redundancy.devices(data).filter(|count| *count <= self.most)?;
+        Some(self.member(member.kind, count, member.redundancy))
+    }
+
     fn member(&self, kind: usize, count: u32, redundancy: Redundancy) -> Member {
         Member { kind, count, redundancy, spares: self.protection.spares.of(count), capacity: None }
     }
 }
 
-/// The hybrids of two kinds: the smallest numbers of devices with enough room, and twice as many of either. Numbers are
+/// The hybrids of two kinds to begin with: the smallest numbers of devices with enough room, and twice as many of either. Numbers are
 /// those of devices that are left for data.
 fn hybrids(
     catalogue: &Catalogue,
@@ -552,7 +595,6 @@ fn hybrids(
     (slow, slow_least): (usize, u32),
     found: &mut Vec<Candidate>,
 ) {
-    let price = |member: Member| catalogue.kinds[member.kind].dollars(member);
     let redundancies = (ask.protection.of_fast(mode), ask.protection.slow);
     let owned = |kind: usize, redundancy| all_owned(&catalogue.kinds[kind], redundancy);
     let (fast_owned, slow_owned) = (owned(fast, redundancies.0), owned(slow, redundancies.1));
@@ -575,8 +617,6 @@ fn hybrids(
     };
     let member =
         |kind: usize, data: u32, redundancy: Redundancy| Some(ask.member(kind, redundancy.devices(data)?, redundancy));
-    let sized = ask.is_sized(&catalogue.kinds[fast]);
-    let alone = ask.price_alone(catalogue, fast);
     for (fast_data, slow_data) in counts {
         let Some(of_fast) = member(fast, fast_data, redundancies.0) else { continue };
         let Some(of_slow) = member(slow, slow_data, redundancies.1) else { continue };
@@ -584,18 +624,12 @@ fn hybrids(
         if of_fast.count > most(fast_owned) || of_slow.count > most(slow_owned) {
             continue;
         }
-        // In partitioned drives and logs, disks take writes and spare the flash, so they may outlive flash alone. Flash that can be
-        // bought in any capacity is cheaper alone than a slow device beside it only if the slow one costs as much.
-        if matches!(mode, Mode::CachingBack | Mode::CachingThrough | Mode::Tiering)
-            && alone <= price(of_slow) + if sized { 0.0 } else { price(of_fast) }
-        {
-            continue;
-        }
         let disks = [fast, slow].iter().any(|kind| catalogue.kinds[*kind].profile.class == Class::Hdd);
         for spin_down in [false, true].into_iter().take(1 + usize::from(ask.spin_down && disks)) {
             let fill_per_mille = ask.fill_per_mille();
             let slow = Some(Slow::Devices(of_slow));
-            found.push(Candidate { mode, fast: of_fast, slow, spin_down, fill_per_mille });
+            let candidate = Candidate { mode, fast: of_fast, slow, spin_down, fill_per_mille };
+            found.extend(Some(candidate).filter(|one| one.is_worth_its_devices(catalogue, ask)));
         }
     }
 }

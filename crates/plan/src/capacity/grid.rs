@@ -105,6 +105,16 @@ impl<'a> Grid<'a> {
         self.found.get(shape).map_or(&[], |(sizes, of_curve)| &sizes[..*of_curve])
     }
 
+    /// A set of devices with no more flash than it may have: the least that it may cost.
+    pub(super) fn least_costly(&self, shape: &Candidate) -> Candidate {
+        if self.is_empty() || !shape.has_flash(self.catalogue) {
+            return shape.clone();
+        }
+        let whole = self.catalogue.kinds[shape.fast.kind].profile.capacity;
+        let half = Bytes(if self.is_more_than_needed(shape) { whole.0 / 2 } else { 0 });
+        shape.with_capacity(Some(half.max(Bytes::mib(1))))
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.found.is_empty()
     }

@@ -7,6 +7,7 @@
 mod ask;
 mod candidate;
 mod catalogue;
+mod counts;
 mod dominated;
 mod error;
 mod estimates;

@@ -47,6 +47,12 @@ pub(super) fn shortage(constraints: &[Constraint], metrics: &Metrics) -> f64 {
     about.map(|one| one.strain(metrics)).fold(0.0, f64::max)
 }
 
+/// The strain on the budgets that more flash, or more devices, cannot meet.
+pub(super) fn excess(constraints: &[Constraint], metrics: &Metrics) -> f64 {
+    let about = constraints.iter().filter(|one| !grows_with_flash(one.metric));
+    about.map(|one| one.strain(metrics)).fold(0.0, f64::max)
+}
+
 /// Whether a capacity does what a larger one does that is bought: its mean response time is nearly the same, and it is not too small for a
 /// budget.
 pub(super) fn enough(metrics: &Metrics, bought_ms: f64, constraints: &[Constraint]) -> bool {

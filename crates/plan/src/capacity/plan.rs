@@ -82,7 +82,6 @@ pub fn plan(
     if candidates.is_empty() {
         return Err(PlanError::NoCandidate { most: ask.most, capacity });
     }
-    let two_tiers = candidates.len();
     let mut search = Search {
         catalogue,
         workload,
@@ -107,7 +106,7 @@ pub fn plan(
         best.map(|index| known[index].candidate.name(catalogue))
     });
     let [flash_alone, disks_alone, three_tiers] = of_each;
-    let count = two_tiers + known.iter().filter(|one| one.candidate.drive().is_some()).count();
+    let count = known.len();
     let mut simulated: Vec<Found> = (0..known.len()).filter_map(found).collect();
     let rank =
         |found: &Found| (!found.meets, if found.meets { ask.objective.cost(&found.metrics) } else { found.strain });

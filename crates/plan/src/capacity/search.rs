@@ -178,7 +178,7 @@ pub(super) enum Of {
 impl Of {
     pub(super) const ALL: [Of; 3] = [Of::Flash, Of::Disks, Of::ThreeTiers];
 
-    fn has(self, candidate: &Candidate, catalogue: &Catalogue) -> bool {
+    pub(super) fn has(self, candidate: &Candidate, catalogue: &Catalogue) -> bool {
         let is_alone =
             |flash: bool| candidate.mode == Mode::Single && catalogue.kinds[candidate.fast.kind].wears() == flash;
         match self {
@@ -197,7 +197,9 @@ impl Search<'_> {
         if state.known.iter().any(|one| one.dear) && self.answer(&state, &self.problems[0]).is_none() {
             state = self.search(candidates, false)?;
         }
+        self.search_counts(&mut state)?;
         self.add_three_tiers(&mut state)?;
+        self.search_counts(&mut state)?;
         let answers = self.problems.iter().map(|problem| self.answer(&state, problem)).collect();
         Ok((state.known, answers, state.rungs))
     }
@@ -234,7 +236,7 @@ impl Search<'_> {
     }
 
     /// The best candidate of a problem.
-    fn answer(&self, state: &State, problem: &Problem) -> Option<Answer> {
+    pub(super) fn answer(&self, state: &State, problem: &Problem) -> Option<Answer> {
         let State { known, slack, .. } = state;
         let corrections = self.corrections(known);
         let order = self.order(known, problem, *slack, &corrections);

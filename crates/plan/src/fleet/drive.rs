@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The most kinds of drives that a plan chooses among; of more, those with the cheapest room are kept.
-pub const MOST_KINDS: usize = 64;
+pub const MOST_KINDS: usize = 128;
 /// Requests that are measured, of either size, and how many are in flight where many are.
 const SMALL: (Bytes, u64) = (Bytes::kib(4), 2_000);
 const LARGE: (Bytes, u64) = (Bytes::kib(256), 400);
@@ -248,15 +248,14 @@ pub(super) fn kinds(
     Ok((kept, more))
 }
 
-/// Each device alone, in numbers that double, and flash before each slower device, one or two before one to many.
+/// Each device alone, in every number up to the most, and flash before each slower device, one or two before as many.
 fn candidates(catalogue: &Catalogue, protection: &Protection, most: u32) -> Vec<Candidate> {
     let fill_per_mille = (protection.fill_limit * 1e3).round() as u32;
     let member = |kind: usize, data: u32, redundancy: Redundancy| {
         let count = redundancy.devices(data).filter(|count| *count <= most)?;
         Some(Member { kind, count, redundancy, spares: protection.spares.of(count), capacity: None })
     };
-    let numbers: Vec<u32> =
-        std::iter::successors(Some(1u32), |count| count.checked_mul(2)).take_while(|count| *count <= most).collect();
+    let numbers: Vec<u32> = (1..=most).collect();
     let mut all = Vec::new();
     for (index, kind) in catalogue.kinds.iter().enumerate() {
         let redundancy = if kind.wears() { protection.fast } else { protection.slow };

@@ -1,12 +1,13 @@
 //! The planner with a small catalogue of made-up devices, where every design can be tried.
 #![allow(clippy::unwrap_used)]
 
-use std::{fs, path::Path};
+use std::{collections::BTreeSet, fs, path::Path};
 
 use peryton_device::{Era, PriceList};
 use peryton_plan::{
     capacity::{
-        Ask, Candidate, Catalogue, Enumerate, Flash, OWN_PRICE, Plan, PlanError, Protection, Spares, Workload, plan,
+        Ask, Candidate, Catalogue, Enumerate, Flash, Member, Mode, OWN_PRICE, Plan, PlanError, Protection, Slow,
+        Spares, Workload, plan,
     },
     constraint::{Constraint, Metric, strain},
     evaluate::{Account, Metrics, evaluate},
@@ -84,14 +85,29 @@ fn planned(ask: &Ask, catalogue: &Catalogue, spec: &SynthSpec) -> Result<Plan, P
     plan(ask, catalogue, &workload, &|_, _, _| {})
 }
 
+/// The same devices, in every number from these to the most.
+fn every_count(candidate: &Candidate, most: u32) -> Vec<Candidate> {
+    let numbers = |member: &Member| (member.count..=most).map(|count| Member { count, ..*member }).collect::<Vec<_>>();
+    let fast = numbers(&candidate.fast).into_iter().map(|fast| Candidate { fast, ..candidate.clone() });
+    let slow = |one: Candidate| match &one.slow {
+        Some(Slow::Devices(slow)) if candidate.mode != Mode::Logging => {
+            numbers(slow).into_iter().map(|slow| Candidate { slow: Some(Slow::Devices(slow)), ..one.clone() }).collect()
+        }
+        _ => vec![one],
+    };
+    fast.flat_map(slow).collect()
+}
+
 /// Evaluates every candidate with the whole trace.
 fn brute_force(catalogue: &Catalogue, spec: &SynthSpec) -> Vec<(Candidate, Metrics)> {
     let trace = || Ok(source(spec));
     let workload = Workload::measure("made up", &trace).unwrap();
     let enumerate =
         Enumerate { capacity: workload.reach, most: 4, spin_down: false, protection: BRIM, flash: Flash::Whole };
-    let mut all = Candidate::all(catalogue, &enumerate);
+    let mut all: BTreeSet<Candidate> =
+        Candidate::all(catalogue, &enumerate).iter().flat_map(|one| every_count(one, enumerate.most)).collect();
     all.extend(all.clone().iter().flat_map(|two_tiers| two_tiers.behind_faster(catalogue, &enumerate)));
+    all.retain(|one| one.is_worth_its_devices(catalogue, &enumerate));
     let one = |candidate: Candidate| {
         let text = candidate.text(catalogue, workload.reach);
         let design = Design::parse(&text, "candidate", &[]).ok()?;
@@ -135,6 +151,35 @@ fn the_planner_finds_what_trying_everything_finds() {
     answers.sort();
     answers.dedup();
     assert!(answers.len() >= 4, "budgets that all have one answer show nothing: {answers:?}");
+}
+
+/// The fear: six devices are bought where five are enough, because the search begins with numbers that double.
+#[test]
+fn no_device_is_bought_more_than_the_budgets_need() {
+    let folder = tempfile::tempdir().unwrap();
+    catalogue(folder.path());
+    let rust = folder.path().join("rust.toml").display().to_string();
+    let catalogue = Catalogue::named(&[rust], &PriceList::default(), &Era::default()).unwrap();
+    for (count, interval) in [(3, "2ms"), (5, "1ms")] {
+        let spec = spec(20_000, interval);
+        let trace = || Ok(source(&spec));
+        let workload = Workload::measure("made up", &trace).unwrap();
+        let mean_ms = |count: u32| {
+            let (mode, fast) = (Mode::Single, Member::plain(0, count));
+            let candidate = Candidate { mode, fast, slow: None, spin_down: false, fill_per_mille: 1000 };
+            let design = Design::parse(&candidate.text(&catalogue, workload.reach), "single", &[]).unwrap();
+            evaluate(&design, &trace, &Options::default(), &Account::default()).unwrap().mean_ms
+        };
+        let limit = (mean_ms(count) * 1010.0).round();
+        assert!(mean_ms(count - 1) * 1e3 > limit, "{count} devices are no better than one less");
+        for most in [count, 8] {
+            let plan = planned(&Ask { most, ..ask(&format!("latency<={limit}us")) }, &catalogue, &spec).unwrap();
+            let best = plan.best.unwrap_or_else(|| panic!("{count} of at most {most} devices are not found"));
+            assert_eq!(best.devices[0].count, count, "of at most {most}");
+            // What a hybrid is compared with is no larger than it has to be, either.
+            assert_eq!(plan.flash_alone, Some(best.design));
+        }
+    }
 }
 
 #[test]
