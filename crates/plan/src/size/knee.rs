@@ -10,13 +10,15 @@ use crate::metric::Metric;
 pub struct Knee {
     /// The figure.
     pub metric: Metric,
-    /// The best value of all sizes.
+    /// The best value of all sizes; absent if it is unlimited.
+    #[serde(skip_serializing_if = "is_unlimited")]
     pub best: f64,
     /// The smallest size that has it.
     pub best_bytes: u64,
     /// The knee: the smallest size that is within the allowed share of the best.
     pub size_bytes: u64,
-    /// Its value.
+    /// Its value; absent if it is unlimited.
+    #[serde(skip_serializing_if = "is_unlimited")]
     pub value: f64,
     /// The next smaller size, which is not; absent if the smallest size simulated is.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -30,6 +32,10 @@ pub struct Knee {
     /// That size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worse_above_bytes: Option<u64>,
+}
+
+fn is_unlimited(value: &f64) -> bool {
+    value.is_infinite()
 }
 
 /// A size that is best by money.
@@ -84,7 +90,7 @@ fn of(points: &[SizePoint], metric: Metric, within: f64) -> Option<Knee> {
 /// A figure of a size. Lifetime and money are those of a device of that size.
 pub(super) fn value(point: &SizePoint, metric: Metric) -> Option<f64> {
     match metric {
-        Metric::Lifetime => point.by_size.lifetime_years_by_size,
+        Metric::Lifetime => Some(point.by_size.lifetime_years_by_size.unwrap_or(f64::INFINITY)),
         Metric::Dollars => point.by_size.devices_usd_by_size,
         Metric::Ownership => point.by_size.ownership_usd_by_size,
         other => other.of(&point.metrics),

@@ -188,6 +188,31 @@ fn a_size_that_wears_out_within_a_month_says_so() {
     assert!(says(&EVEN.replace("0.9", "0.1").replace("20ms", "2ms")) && !says(EVEN));
 }
 
+/// The fear: the size is said not to matter where the figures of the sizes differ, or where there is one size alone.
+#[test]
+fn the_size_hardly_matters_only_where_the_figures_say_so() {
+    let told = |objective: Metric, sizes: &[u64], spec: &str| {
+        let sizes = Sizes::Given(sizes.iter().map(|size| Bytes::mib(*size)).collect());
+        let overrides = vec!["devices.hdd.price_usd=0.01".to_owned()];
+        curve(&Ask { sizes, objective, overrides, ..ask(CACHE) }, spec).verdict.remove(0)
+    };
+    let money = told(Metric::Dollars, &[8, 128], EVEN);
+    let hardly = "hardly matters";
+    assert!(
+        !money.contains(hardly) && money.contains("8MiB is enough") && money.contains("128MiB is worse"),
+        "{money}"
+    );
+    let alone = told(Metric::Latency, &[8], EVEN);
+    assert!(!alone.contains(hardly) && !alone.contains("enough") && alone.contains("no other size"), "{alone}");
+    assert!(told(Metric::Latency, &[64, 128], EVEN).contains(hardly));
+    // What is not written has no end, and none is better.
+    let mut points = curve(&ask(CACHE), EVEN).points;
+    points[1].by_size.lifetime_years_by_size = None;
+    let unlimited = &knee::all(&points, Metric::Lifetime, WITHIN)[0];
+    assert_eq!((unlimited.size_bytes, unlimited.best), (points[1].size_bytes, f64::INFINITY));
+    assert!(!serde_json::to_string(unlimited).unwrap().contains("null"));
+}
+
 #[test]
 fn what_has_no_curve_is_refused_in_one_line() {
     let refused = |ask: Ask, part: &str| {

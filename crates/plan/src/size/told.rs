@@ -59,7 +59,7 @@ pub(super) fn verdict(curve: &SizeCurve) -> Vec<String> {
         return text;
     }
     if let Some(knee) = curve.knees.first() {
-        text.push(by(knee, curve.within));
+        text.push(by(knee, curve.within, curve.points.len()));
         text.extend(next(curve, knee));
         text.extend(worn(curve, knee));
     }
@@ -98,7 +98,7 @@ fn worn(curve: &SizeCurve, knee: &Knee) -> Option<String> {
 }
 
 /// The knee of a figure.
-fn by(knee: &Knee, within: f64) -> String {
+fn by(knee: &Knee, within: f64, sizes: usize) -> String {
     let show = |value: f64| knee.metric.show(value);
     let subject = name(knee.metric);
     let size = told(knee.size_bytes);
@@ -106,18 +106,24 @@ fn by(knee: &Knee, within: f64) -> String {
         true => "the best of all".to_owned(),
         false => format!("the best is {} at {}", show(knee.best), Bytes(knee.best_bytes)),
     };
-    match (knee.below_bytes, knee.below) {
-        (Some(below), Some(value)) => format!(
+    let smallest =
+        format!("By {subject}, {size} is enough, the smallest size simulated ({}; {best})", show(knee.value));
+    match (knee.below_bytes.zip(knee.below), knee.worse_above_bytes.zip(knee.worse_above)) {
+        (Some((below, value)), _) => format!(
             "By {subject}, {size} is enough: the smallest size simulated within {} of the best ({}; {best}). {} is too small ({})",
             percent(within),
             show(knee.value),
             Bytes(below),
             show(value)
         ),
-        _ => format!(
-            "By {subject}, {size} is enough, the smallest size simulated ({}; {best}): the size hardly matters within the range",
-            show(knee.value)
-        ),
+        (None, _) if sizes == 1 => {
+            format!(
+                "By {subject}, {size} has {}: no other size was simulated to compare it with (--sizes)",
+                show(knee.value)
+            )
+        }
+        (None, Some((larger, value))) => format!("{smallest}: {} is worse ({})", Bytes(larger), show(value)),
+        (None, None) => format!("{smallest}: the size hardly matters within the range"),
     }
 }
 
