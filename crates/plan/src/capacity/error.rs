@@ -6,6 +6,8 @@ use peryton_trace::TraceError;
 use peryton_units::Bytes;
 use thiserror::Error;
 
+use crate::metric::Metric;
+
 /// The most devices of a kind that a plan may have.
 pub(super) const MOST_OF_A_KIND: u32 = 256;
 
@@ -134,6 +136,14 @@ pub enum PlanError {
         most: u32,
         /// The amount of data.
         capacity: Bytes,
+    },
+    /// The report of no design has a figure.
+    #[error("the report of no design has {metric}: {remedy}")]
+    Unknown {
+        /// The figure.
+        metric: Metric,
+        /// What to do.
+        remedy: &'static str,
     },
     /// No candidate could be simulated.
     #[error("none of the {candidates} designs could be simulated; the first: {first}")]

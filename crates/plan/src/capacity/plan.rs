@@ -124,6 +124,11 @@ pub fn plan(
         let first = known.iter().find_map(|one| one.failed.clone()).unwrap_or_default();
         return Err(PlanError::NoneRuns { candidates: count, first });
     }
+    for metric in ask.constraints.iter().map(|one| one.metric).chain([ask.objective]) {
+        if simulated.iter().all(|found| metric.of(&found.metrics).is_none()) {
+            return Err(PlanError::Unknown { metric, remedy: metric.remedy() });
+        }
+    }
     let meets: Vec<&Found> = simulated.iter().filter(|found| found.meets).collect();
     let mut best = meets.first().map(|found| (*found).clone());
     let mut runners_up = runners_up(ask.runners_up, &meets);

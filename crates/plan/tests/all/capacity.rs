@@ -275,6 +275,9 @@ fn what_cannot_be_planned_is_told_in_one_line() {
     let none = Ask { most: 0, ..ask("") };
     tell(planned(&none, &made, &small).unwrap_err(), "--most");
     tell(planned(&ask(""), &made, &spec(1, "3ms")).unwrap_err(), "no rate to plan for");
+    // The trace has no flush, so no design is better or worse by it.
+    tell(planned(&ask("flush<=1ms"), &made, &small).unwrap_err(), "no design has flush: leave it out");
+    tell(planned(&Ask { objective: Metric::Flush, ..ask("") }, &made, &small).unwrap_err(), "no design has flush");
     let named = |names: &[&str], prices: &PriceList| {
         Catalogue::named(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>(), prices, &Era::default())
             .unwrap_err()
