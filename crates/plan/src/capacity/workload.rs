@@ -25,6 +25,8 @@ pub struct Workload<'a> {
     pub hash: RequestHash,
     /// Whether the trace has no times of its own.
     untimed: bool,
+    /// Number of reads and writes.
+    both: u64,
     trace: &'a TraceFactory<'a>,
     held: Option<Arc<Vec<Request>>>,
 }
@@ -56,7 +58,7 @@ impl<'a> Workload<'a> {
     /// Reads the trace to its end.
     ///
     /// # Errors
-    /// A trace that cannot be read, has several volumes, or no rate.
+    /// A trace that cannot be read, has several volumes, or no reads and writes.
     pub fn measure(name: &str, trace: &'a TraceFactory<'a>) -> Result<Workload<'a>, PlanError> {
         let mut tee = Tee { source: Hashed::new(trace()?), held: Some(Vec::new()) };
         let found = Characteristics::of(&mut tee)?;
@@ -65,8 +67,7 @@ impl<'a> Workload<'a> {
         }
         let both = found.reads + found.writes;
         let mean_bytes = found.request_bytes.all.as_ref().map(|sizes| sizes.distribution.mean);
-        let (Some(read_share), Some(mean_bytes), true) = (found.read_share, mean_bytes, both > 1 && found.span_s > 0.0)
-        else {
+        let (Some(read_share), Some(mean_bytes)) = (found.read_share, mean_bytes) else {
             return Err(PlanError::NoRate { requests: both, span_s: found.span_s });
         };
         let end: u64 = found.volumes.iter().map(|volume| volume.end_bytes).max().unwrap_or(0);
@@ -76,7 +77,7 @@ impl<'a> Workload<'a> {
             span_s: found.span_s,
             read_share,
             sequential_share: found.sequential_share.all.unwrap_or(0.0),
-            inter_arrival_ms: found.span_s * 1e3 / (found.requests - 1) as f64,
+            inter_arrival_ms: found.span_s * 1e3 / found.requests.saturating_sub(1).max(1) as f64,
             request_kib: mean_bytes / 1024.0,
             written_bytes: found
                 .request_bytes
@@ -92,6 +93,7 @@ impl<'a> Workload<'a> {
             reach,
             hash: tee.source.hash(),
             untimed: found.account.untimed > 0,
+            both,
             trace,
             held: tee.held.map(Arc::new),
         })
@@ -106,11 +108,15 @@ impl<'a> Workload<'a> {
     /// Checks that something says how fast requests come: the trace, or the replay.
     ///
     /// # Errors
-    /// The trace has no times, and is to be replayed at them.
+    /// The trace has no times, or fewer than two requests at different times, and is to be replayed at them.
     pub fn check_pace(&self, replay: Replay) -> Result<(), PlanError> {
-        match self.untimed && replay == (Replay::Timed { speed: 1.0 }) {
-            true => Err(PlanError::NoTimes),
-            false => Ok(()),
+        let Replay::Timed { speed } = replay else { return Ok(()) };
+        if self.untimed && speed == 1.0 {
+            return Err(PlanError::NoTimes);
+        }
+        match self.both > 1 && self.like.span_s > 0.0 {
+            true => Ok(()),
+            false => Err(PlanError::NoRate { requests: self.both, span_s: self.like.span_s }),
         }
     }
 

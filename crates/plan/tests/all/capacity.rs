@@ -12,8 +12,8 @@ use peryton_plan::{
     constraint::{Constraint, Metric, strain},
     evaluate::{Account, Metrics, evaluate},
 };
-use peryton_sim::{Design, Options, Redundancy};
-use peryton_trace::{Source, SynthSource, SynthSpec};
+use peryton_sim::{Design, Options, Redundancy, Replay};
+use peryton_trace::{Account as Read, Request, Source, SynthSource, SynthSpec, TraceError};
 use peryton_units::{Bytes, Nanos};
 
 /// A slow device, a fast one that wears, and a medium one.
@@ -54,6 +54,21 @@ fn spec(requests: u64, interval: &str) -> SynthSpec {
 
 fn source(spec: &SynthSpec) -> Box<dyn Source> {
     Box::new(SynthSource::new(spec, "spec").unwrap())
+}
+
+/// The same requests, all at one moment.
+struct AtOnce(Box<dyn Source>);
+
+impl Source for AtOnce {
+    fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), TraceError> {
+        self.0.next_batch(batch)?;
+        batch.iter_mut().for_each(|request| request.at = Nanos::ZERO);
+        Ok(())
+    }
+
+    fn account(&self) -> Read {
+        self.0.account()
+    }
 }
 
 fn ask(budgets: &str) -> Ask {
@@ -278,6 +293,15 @@ fn what_cannot_be_planned_is_told_in_one_line() {
     // The trace has no flush, so no design is better or worse by it.
     tell(planned(&ask("flush<=1ms"), &made, &small).unwrap_err(), "no design has flush: leave it out");
     tell(planned(&Ask { objective: Metric::Flush, ..ask("") }, &made, &small).unwrap_err(), "no design has flush");
+    // Requests at one moment have no rate, and need none if so many are in flight at any time.
+    let trace = || Ok(Box::new(AtOnce(source(&small))) as Box<dyn Source>);
+    let burst = Workload::measure("at once", &trace).unwrap();
+    let at = |replay: Replay| {
+        let ask = Ask { options: Options { replay, ..Options::default() }, ..ask("") };
+        plan(&ask, &made, &burst, &|_, _, _| {})
+    };
+    tell(at(Options::default().replay).unwrap_err(), "no rate to plan for");
+    assert!(at(Replay::Depth(8)).unwrap().best.is_some());
     let named = |names: &[&str], prices: &PriceList| {
         Catalogue::named(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>(), prices, &Era::default())
             .unwrap_err()
