@@ -221,8 +221,7 @@ impl Service {
                 tracing::info!(records, "the previous server was killed; its acknowledged writes are kept")
             }
             _ if lacks_records => tracing::error!(
-                "the previous server was killed and has left no records: writes that it answered and that were not flushed may be lost; \
-                 the next flush of each host fails"
+                "the previous server was killed and has left no records: writes that it answered and that were not flushed may be lost"
             ),
             _ if !opened.clean && devices.iter().flatten().count() > 1 => tracing::warn!(
                 "the volume was not closed in good order: only the journal can tell a device from an older copy of it, such as a \

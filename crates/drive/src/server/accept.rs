@@ -136,7 +136,7 @@ impl Front {
             return false;
         }
         self.clients_served += 1;
-        client.heard = self.flush_errors.of_client(self.now);
+        client.heard = self.flush_errors.until_now();
         if self.limits.allow(Kind::Clients, self.now) {
             tracing::info!(client = index, peer = %client.peer, "uses the volume");
             client.reported = true;

@@ -2,10 +2,6 @@
 //! by a flush of its own, once (as Linux's `errseq_t`): whoever flushes first takes nothing from the others.
 
 use peryton_engine::RequestError;
-use peryton_units::Nanos;
-
-/// How long after the start a client may be one that comes back from an earlier server.
-const COMES_BACK_WITHIN: Nanos = Nanos::from_s(60);
 
 /// How many failures one client, or the block device, has heard of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,20 +29,16 @@ impl FlushErrors {
         Heard(self.failures)
     }
 
-    /// The same for a client that comes at this time after the start, and may have used an earlier server.
-    pub(super) fn of_client(&self, now: Nanos) -> Heard {
-        if self.lacks_records && now < COMES_BACK_WITHIN { self.of_earlier() } else { self.until_now() }
-    }
-
-    /// The failures of which a host has heard that has used an earlier server.
+    /// The failures of which a host has heard that goes on with a block device of an earlier server. A client of that server hears by its
+    /// connection, which has ended.
     pub(super) fn of_earlier(&self) -> Heard {
         Heard(0)
     }
 
     /// Whether a host that goes on has still to hear of a failure. `device`: what the block device has heard of, if there is one.
     #[inline]
-    pub(super) fn are_owed(&self, device: Option<Heard>, now: Nanos) -> bool {
-        device.is_some_and(|heard| heard.0 != self.failures) || (self.lacks_records && now < COMES_BACK_WITHIN)
+    pub(super) fn are_owed(&self, device: Option<Heard>) -> bool {
+        device.is_some_and(|heard| heard.0 != self.failures)
     }
 
     /// The answer to a flush that the volume has answered. `causes`: so many flushes of devices and losses there were so far.
@@ -77,23 +69,16 @@ mod tests {
     const FAILED: Result<(), RequestError> = Err(RequestError::Device);
 
     #[test]
-    fn who_comes_back_hears_that_an_earlier_server_has_left_no_records() {
+    fn who_goes_on_hears_that_an_earlier_server_has_left_no_records() {
         let mut errors = FlushErrors::new(true);
-        let soon = COMES_BACK_WITHIN.saturating_sub(Nanos(1));
-        let (mut device, mut back) = (errors.of_earlier(), errors.of_client(soon));
-        let mut late = errors.of_client(COMES_BACK_WITHIN);
-        assert!(errors.are_owed(None, soon) && !errors.are_owed(None, COMES_BACK_WITHIN));
-        assert!(errors.are_owed(Some(device), COMES_BACK_WITHIN) && !errors.are_owed(Some(late), COMES_BACK_WITHIN));
-        for heard in [&mut device, &mut back] {
-            assert_eq!(errors.answer(heard, Ok(()), 0), FAILED);
-            assert_eq!(errors.answer(heard, Ok(()), 0), Ok(()));
-        }
-        assert_eq!(errors.answer(&mut late, Ok(()), 0), Ok(()));
-        assert!(!errors.are_owed(Some(device), COMES_BACK_WITHIN));
+        let (mut device, mut new) = (errors.of_earlier(), errors.until_now());
+        assert!(errors.are_owed(Some(device)) && !errors.are_owed(Some(new)) && !errors.are_owed(None));
+        assert_eq!(errors.answer(&mut new, Ok(()), 0), Ok(()));
+        assert_eq!(errors.answer(&mut device, Ok(()), 0), FAILED);
+        assert_eq!(errors.answer(&mut device, Ok(()), 0), Ok(()));
+        assert!(!errors.are_owed(Some(device)));
         let mut errors = FlushErrors::new(false);
-        for heard in [&mut errors.of_earlier(), &mut errors.of_client(Nanos::ZERO)] {
-            assert_eq!(errors.answer(heard, Ok(()), 0), Ok(()));
-        }
+        assert_eq!(errors.answer(&mut errors.of_earlier(), Ok(()), 0), Ok(()));
     }
 
     #[test]

@@ -334,7 +334,7 @@ impl Server {
         self.volume.backend.raw = raw;
         // This comes before the answers of the turn are sent: records may point to data that a device has lost.
         let heard = self.block_device.as_ref().map(|device| device.heard);
-        self.volume.heed_doubt(self.front.flush_errors.are_owed(heard, self.now));
+        self.volume.heed_doubt(self.front.flush_errors.are_owed(heard));
         if self.volume.engine().gone() != self.reported_gone {
             self.report_deaths();
         }

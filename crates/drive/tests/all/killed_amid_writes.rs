@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::served::{Client, EIO, PLACEMENTS, WRITE, config, end_with_the_test, spec};
+use crate::served::{Client, PLACEMENTS, WRITE, config, end_with_the_test, spec};
 use peryton_drive::{
     Endpoint, Given, Notified, Notifier, ProcessDeath, Service, Settings, Successor, VolumeSpec, format, inspect,
     repair,
@@ -276,37 +276,6 @@ fn a_device_is_replaced_and_the_server_is_killed_meanwhile() {
         child.wait().unwrap();
         assert_eq!(lost, 0, "{placement} {name}");
         assert!(replaced > 0 && answered > 50 * ROUNDS, "{placement} {name}: {replaced} replaced, {answered} answered");
-    }
-}
-
-/// The fear: a host that goes on when its server was killed takes writes for durable that were lost with it.
-#[test]
-fn a_flush_does_not_succeed_that_covers_what_a_killed_server_left_no_records_of() {
-    for placement in ["tiering", "back", "logging"] {
-        let directory = tempfile::tempdir().unwrap();
-        format(&volume(directory.path(), placement), false).unwrap();
-        // Whether the server keeps records, and whether flushes of its clients fail. Each server is killed.
-        for (memory, flushes, fails) in [
-            (true, true, false),
-            (true, true, false),
-            // It neither takes records over nor keeps some.
-            (false, true, true),
-            // The server before kept none. This one is killed before its client has flushed, and the next one owes the failure.
-            (true, false, true),
-            (true, true, true),
-            // Another client may come back later than this server lived.
-            (true, true, true),
-        ] {
-            let mut child = start(directory.path(), placement, memory);
-            let mut client = Client::connect(&directory.path().join("nbd"));
-            client.write(0, &[1; BLOCK as usize], false).unwrap();
-            if flushes {
-                let expected = if fails { Err(EIO) } else { Ok(()) };
-                assert_eq!((client.flush(), client.flush()), (expected, Ok(())), "{placement}");
-            }
-            child.kill().unwrap();
-            child.wait().unwrap();
-        }
     }
 }
 
