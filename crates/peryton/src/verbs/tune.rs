@@ -228,6 +228,14 @@ fn shown(args: &Args, tuned: &Tuned) -> String {
         tuned.trace_hash,
         tuned.peryton_version
     );
+    let same = tuned.before.warnings == tuned.after.warnings;
+    let of_both = [("design", &tuned.before), ("tuned", &tuned.after)];
+    for (which, metrics) in of_both.into_iter().skip(usize::from(same)) {
+        let which = if same { "" } else { &format!("{which}: ") };
+        for warning in &metrics.warnings {
+            text += &format!("! {which}{}. Remedy: {}\n", warning.message, warning.remedy);
+        }
+    }
     if !tuned.met_after {
         text += "No settings were found that keep every bound: loosen one, or change the devices.\n";
     }

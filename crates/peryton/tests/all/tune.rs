@@ -25,3 +25,17 @@ fn a_tuned_design_gives_its_figures_again_and_names_what_it_was_measured_on() {
     assert!(text.starts_with("# tiering.toml with settings found by Peryton "), "{text}");
     assert!(text.contains(report["trace_hash"].as_str().unwrap()) && text.contains("--evaluations 8"), "{text}");
 }
+
+/// The fear: a setting is recommended from a few requests, and only the JSON says so.
+#[test]
+fn the_text_has_every_warning_of_the_json() {
+    let folder = folder();
+    let args = ["tune", "tiering.toml", "--trace", "trace.csv", "--evaluations", "8"];
+    let text = peryton(folder.path(), &args).ok().out;
+    let tuned: Value = serde_json::from_str(&peryton(folder.path(), &[&args[..], &["--json"]].concat()).ok().out).unwrap();
+    let warnings = tuned["after"]["warnings"].as_array().unwrap();
+    assert!(!warnings.is_empty(), "{tuned}");
+    for warning in warnings {
+        assert!(text.contains(warning["message"].as_str().unwrap()), "{warning}: {text}");
+    }
+}
