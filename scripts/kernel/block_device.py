@@ -9,6 +9,7 @@
 * supervise: `peryton supervise` starts a killed server again; if that fails for --give-up-after, requests fail instead of waiting.
 * grow: the volume grows beneath a mounted file system, and is taken over afterwards. From Linux 6.16 on the device follows; before, the
   command says that it does not, and it has the new size when it is made again.
+* records: servers are killed that keep no records; the next flush of the host fails, once.
 * memory: the server and a program that writes more than fits share a memory cgroup, which is full of dirty pages.
 
 The test `speed` runs the last part, fio over NBD and over ublk in turn.
@@ -421,6 +422,36 @@ def grow(vm, peryton):
     vm.say(f"grow: from {before // MIB} to {volume // MIB} MiB, {'in service' if follows else 'when it was made again, as this kernel requires'}; the file system is whole")
 
 
+def records(vm, peryton):
+    """A host goes on whose server was killed and has left no records: its next flush fails, once, also if the server after that is killed."""
+    drive = new(peryton, "tiering", "records")
+    device = drive.start("--set", "durability.process_death=off")
+    raw = os.open(device, os.O_RDWR)
+
+    def flush():
+        try:
+            os.fsync(raw)
+            return "succeeds"
+        except OSError:
+            return "fails"
+
+    write = ["dd", "if=/dev/zero", f"of={device}", "bs=4k", "count=4", "oflag=direct", "conv=notrunc"]
+    found = []
+    # The second and the third server owe the failure, and are killed before the host has heard of it.
+    for kept, flushes in (("off", 0), ("shared-memory", 0), ("shared-memory", 2), ("shared-memory", 1)):
+        vm.sh(*write)
+        kill(drive)
+        if drive.start("--set", f"durability.process_death={kept}") != device:
+            raise Failed("another device was made")
+        found += [flush() for _ in range(flushes)]
+    os.close(raw)
+    if found != ["fails", "succeeds", "succeeds"]:
+        raise Failed(f"after servers that left no records, and one that did, the flushes are: {found}")
+    if drive.stop() != 0:
+        raise Failed(f"the drive did not close in good order: {drive.last_words()}")
+    vm.say("records: a flush fails once after servers that were killed without records")
+
+
 def supervise(vm, peryton, patience):
     drive = new(peryton, "tiering", "supervise")
     program, folder = "/run/supervise/peryton", "/run/supervise/mounted"
@@ -598,7 +629,7 @@ def guest(peryton, part, *arguments):
     elif part == "speed":
         speed(vm, peryton, int(arguments[0]))
     else:
-        {"stop": stop, "grow": grow, "memory": memory}[part](vm, peryton)
+        {"stop": stop, "grow": grow, "memory": memory, "records": records}[part](vm, peryton)
 
 
 # Outside.
@@ -606,7 +637,7 @@ def guest(peryton, part, *arguments):
 def host(machine, peryton, folder, cut):
     placements = PLACEMENTS[:1] if cut else PLACEMENTS
     parts = [("kills", placement, 3 if cut else 6, 512 if number % 2 == 0 else 4096) for number, placement in enumerate(placements)]
-    parts += [("sqlite", 2 if cut else 5), ("full", 1 if cut else 3), ("stop",), ("grow",), ("supervise", 8 if cut else 15)]
+    parts += [("sqlite", 2 if cut else 5), ("full", 1 if cut else 3), ("stop",), ("grow",), ("records",), ("supervise", 8 if cut else 15)]
     parts += [] if cut else [("memory",)]
     run(machine, peryton, folder, parts)
 
