@@ -113,7 +113,7 @@ pub fn beside(plan: &FleetPlan) -> Vec<String> {
         None => all.push("flash alone does not carry them".to_owned()),
     }
     match plan.least_usd {
-        _ if plan.exact => all.push("every way to share was looked at: none costs less".to_owned()),
+        _ if plan.exact => all.push("no way to share the kinds of drives that were tried costs less".to_owned()),
         Some(least) => all.push(format!(
             "no way to share costs less than {} USD, {} % less",
             person(least),
