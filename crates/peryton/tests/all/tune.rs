@@ -32,7 +32,8 @@ fn the_text_has_every_warning_of_the_json() {
     let folder = folder();
     let args = ["tune", "tiering.toml", "--trace", "trace.csv", "--evaluations", "8"];
     let text = peryton(folder.path(), &args).ok().out;
-    let tuned: Value = serde_json::from_str(&peryton(folder.path(), &[&args[..], &["--json"]].concat()).ok().out).unwrap();
+    let tuned: Value =
+        serde_json::from_str(&peryton(folder.path(), &[&args[..], &["--json"]].concat()).ok().out).unwrap();
     let warnings = tuned["after"]["warnings"].as_array().unwrap();
     assert!(!warnings.is_empty(), "{tuned}");
     for warning in warnings {
