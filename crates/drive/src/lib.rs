@@ -133,7 +133,7 @@ pub use line_log::LineLog;
 pub use listen::{Endpoint, ListenError};
 pub use multi_mount::HeldElsewhere;
 pub use nbd::TlsFiles;
-pub use notify::{Given, Message, Notified, Notifier};
+pub use notify::{Given, Keeper, Message, Notified, Notifier};
 pub use offline::{Alone, OfflineError, detach, inspect, readmit, repair, replace, rescue};
 pub use open::{Device, DeviceOpenError, DevicePath, Opening, Rights};
 pub use own_sizes::{OwnSizes, evacuated, own_sizes};

@@ -241,10 +241,9 @@ impl Notifier {
     /// One of them has no room for it, does not answer, or has ended.
     pub(crate) fn keep(&self, memory: BorrowedFd<'_>) -> io::Result<()> {
         let inner = self.0.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-        self.send_with(&format!("{KEEP}\nFDNAME={NAME}"), memory)?;
+        self.give(&Given::Memory(memory.try_clone_to_owned()?))?;
         let (kept, barrier) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-        self.send_with(BARRIER, barrier.as_fd())?;
-        drop(barrier);
+        self.give(&Given::Barrier(barrier))?;
         let (asked, look) = (Instant::now(), PROGRESS_EVERY.try_into().map_err(io::Error::other)?);
         while rustix::event::poll(&mut [PollFd::new(&kept, PollFlags::IN)], Some(&look))? == 0 {
             if asked.elapsed() > KEPT_WITHIN {
@@ -262,14 +261,8 @@ impl Notifier {
         }
     }
 
-    /// Passes on what a server has given to the program that watches it, if that has one above. Versions of systemd before 254 do not say
-    /// whether they keep descriptors; those that keep none drop them.
-    ///
-    /// # Errors
-    /// It has no room for it.
-    pub fn pass_on(&self, given: &Given) -> io::Result<()> {
+    fn give(&self, given: &Given) -> io::Result<()> {
         match given {
-            _ if !self.is_there() => Ok(()),
             Given::Memory(memory) => self.send_with(&format!("{KEEP}\nFDNAME={NAME}"), memory.as_fd()),
             Given::Barrier(barrier) => self.send_with(BARRIER, barrier.as_fd()),
         }
@@ -347,12 +340,39 @@ pub enum Given {
     Barrier(OwnedFd),
 }
 
-impl Given {
-    /// Says why what was given before this is not kept.
-    pub fn refuse(&self, why: &io::Error) {
-        if let Given::Barrier(barrier) = self {
-            // A server that has ended does not need it.
-            let _ = rustix::io::write(barrier, why.to_string().as_bytes());
+/// Keeps what servers give to the program that watches them, and passes it on to the one above that, if there is one. Versions of systemd
+/// before 254 do not say whether they keep descriptors; those that keep none drop them.
+#[derive(Debug)]
+pub struct Keeper {
+    above: Notifier,
+    /// The memory that the next server takes over.
+    kept: Option<OwnedFd>,
+    /// Why the program above has no room for it.
+    refused: Option<io::Error>,
+}
+
+impl Keeper {
+    /// Keeps what an earlier process has handed on.
+    pub fn new(above: Notifier) -> Keeper {
+        Keeper { kept: above.inherited().map(OwnedFd::from), above, refused: None }
+    }
+
+    /// The memory that the next server takes over.
+    pub fn kept(&self) -> Option<&OwnedFd> {
+        self.kept.as_ref()
+    }
+
+    /// Takes what a server has given. The program above closes the barrier when it has the memory; a server is told why it has not.
+    pub fn take(&mut self, given: Given) {
+        let passed_on = if self.above.is_there() { self.above.give(&given) } else { Ok(()) };
+        match given {
+            Given::Memory(memory) => (self.kept, self.refused) = (Some(memory), passed_on.err()),
+            Given::Barrier(barrier) => {
+                if let Some(why) = self.refused.take().or(passed_on.err()) {
+                    // A server that has ended does not need it.
+                    let _ = rustix::io::write(barrier, why.to_string().as_bytes());
+                }
+            }
         }
     }
 }
@@ -524,21 +544,14 @@ mod tests {
 
     /// Answers the notifier `below`, as a supervisor does that systemd watches (`above`), until that has given its memory.
     fn supervise(below: &UnixDatagram, above: &Notifier) -> Option<OwnedFd> {
-        let (mut kept, mut refused) = (None, None);
+        let mut keeper = Keeper::new(above.clone());
         loop {
-            match Notified::next(below).unwrap().1 {
-                Some(given @ Given::Memory(_)) => {
-                    refused = above.pass_on(&given).err();
-                    kept = Some(given);
+            if let Some(given) = Notified::next(below).unwrap().1 {
+                let is_last = matches!(given, Given::Barrier(_));
+                keeper.take(given);
+                if is_last {
+                    return keeper.kept;
                 }
-                Some(given @ Given::Barrier(_)) => {
-                    if let Some(why) = refused.or(above.pass_on(&given).err()) {
-                        given.refuse(&why);
-                    }
-                    let Some(Given::Memory(memory)) = kept else { return None };
-                    return Some(memory);
-                }
-                None => {}
             }
         }
     }

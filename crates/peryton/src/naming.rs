@@ -48,7 +48,7 @@ fn user() -> u32 {
 }
 
 /// Whether a word is a path, and not the name of a volume.
-fn is_path(word: &OsStr) -> bool {
+pub fn is_path(word: &OsStr) -> bool {
     let bytes = word.as_encoded_bytes();
     bytes.contains(&b'/') || Path::new(word).extension().is_some_and(|extension| extension == EXTENSION)
 }

@@ -1,8 +1,6 @@
 //! Requests between the kernel, which has the volume as a block device, and the engine, on the thread that owns the volume. Commands
 //! to the kernel that take long are given by another thread (`block_device_control.rs`).
 
-use std::time::Duration;
-
 use peryton_engine::{Request as HostRequest, RequestError, RequestId};
 use peryton_recording::Flags;
 use peryton_units::{Bytes, Nanos, Op};
@@ -28,8 +26,6 @@ use crate::{
 /// time. It leaves the device when this has lasted for so long, or if no request has come for so long.
 const UNMOUNTED_WITHIN: Nanos = Nanos::from_s(300);
 const UNMOUNTS_WITHIN: Nanos = Nanos::from_s(30);
-/// How much longer the program that watches it is asked to wait each time.
-const EXTENDS: Duration = Duration::from_secs(30);
 
 /// The negative error number with which the kernel is answered.
 fn number_of(error: RequestError) -> i32 {
@@ -183,7 +179,7 @@ impl Server {
         let is_watched = self.watchdog.notifier.is_there();
         let Some(device) = self.block_device.as_mut().filter(|device| device.is_live()) else { return };
         if is_watched && device.asked.is_some() {
-            self.watchdog.notifier.extend(EXTENDS);
+            self.watchdog.notifier.progress();
             if !device.remove() {
                 self.stop.want();
             }

@@ -13,15 +13,14 @@ pub(super) struct FlushErrors {
     /// Failures that may concern what the host wrote.
     failures: u64,
     /// How many of their causes there were when the last of these was found: flushes of devices that failed, and losses of what was answered.
-    causes: u64,
-    /// Whether hosts of an earlier server have not heard of the first.
-    lacks_records: bool,
+    /// `None`: this server has found none.
+    causes: Option<u64>,
 }
 
 impl FlushErrors {
     /// After an opening. `lacks_records`: hosts of an earlier server may miss what it had answered, which they hear as of a flush that failed.
     pub(super) fn new(lacks_records: bool) -> FlushErrors {
-        FlushErrors { failures: u64::from(lacks_records), causes: 0, lacks_records }
+        FlushErrors { failures: u64::from(lacks_records), causes: None }
     }
 
     /// The failures until now, of which a new host need not be told.
@@ -53,9 +52,9 @@ impl FlushErrors {
             return Ok(());
         }
         // Several flushes that waited for the same one fail together.
-        if result.is_err() && (causes > self.causes || self.failures == u64::from(self.lacks_records)) {
+        if result.is_err() && self.causes.is_none_or(|before| causes > before) {
             self.failures += 1;
-            self.causes = causes;
+            self.causes = Some(causes);
         }
         heard.0 = self.failures;
         Err(result.err().unwrap_or(RequestError::Device))

@@ -1,6 +1,6 @@
 //! `peryton health`: reads the health of drives once.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use peryton_drive::{Linux, PathHealth};
 use serde_json::Value;
@@ -50,7 +50,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 fn devices(args: &Args) -> Result<Vec<PathBuf>, Failure> {
     let mut all = Vec::new();
     for given in &args.devices {
-        let is_word = given.parent() == Some(Path::new(""));
+        let is_word = !naming::is_path(given.as_os_str());
         let may_be_named = is_word || !given.exists() || given.extension().is_some_and(|extension| extension == "toml");
         match Named::find(given.as_os_str()) {
             Ok(volume) if may_be_named && volume.is_design() && volume.design().exists() => {

@@ -11,10 +11,7 @@ use std::{
     ffi::OsString,
     fs,
     io::{self, BufRead as _, BufReader},
-    os::{
-        fd::OwnedFd,
-        unix::{net::UnixStream, process::CommandExt as _},
-    },
+    os::unix::{net::UnixStream, process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, ExitStatus, Stdio},
     sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
@@ -22,8 +19,8 @@ use std::{
 };
 
 use peryton_drive::{
-    Ask, BlockDevice, DevicePath, Given, Message, Notified, Notifier, Patience, ServerProcess, Supervision, Task,
-    block_devices, remove_block_device,
+    Ask, BlockDevice, DevicePath, Given, Keeper, Message, Notified, Notifier, Patience, ServerProcess, Supervision,
+    Task, block_devices, remove_block_device,
 };
 use peryton_sim::DesignText;
 use peryton_units::Nanos;
@@ -119,9 +116,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let notified = Notified::at(&socket).map_err(|error| Failure::failed(format!("{}: {error}", socket.display())))?;
     listen(&notified, &sender).map_err(Failure::failed)?;
     // From an earlier supervisor, or the one that this process was before.
-    let kept = RefCell::new(notifier.inherited().map(OwnedFd::from));
-    let (began, refused) = (Instant::now(), RefCell::default());
-    Supervisor { args, design, program, hung_after, notifier, notified, sender, news, began, kept, refused }.run()
+    let (began, keeper) = (Instant::now(), RefCell::new(Keeper::new(notifier.clone())));
+    Supervisor { args, design, program, hung_after, notifier, notified, sender, news, began, keeper }.run()
 }
 
 /// Where the server notifies its supervisor.
@@ -164,10 +160,8 @@ struct Supervisor<'a> {
     sender: Sender<News>,
     news: Receiver<News>,
     began: Instant,
-    /// What servers have given to keep: the memory that the next one takes over.
-    kept: RefCell<Option<OwnedFd>>,
-    /// Why systemd has no room for it.
-    refused: RefCell<Option<io::Error>>,
+    /// What servers have given to keep.
+    keeper: RefCell<Keeper>,
 }
 
 impl Supervisor<'_> {
@@ -190,7 +184,7 @@ impl Supervisor<'_> {
         let patience =
             Patience { give_up_after: self.args.give_up_after, hung_after: self.hung_after, end_within: END_WITHIN };
         let mut supervision = Supervision::new(self.now(), patience, device.is_some());
-        if self.kept.borrow().is_some() {
+        if self.keeper.borrow().kept().is_some() {
             supervision = supervision.after_a_kill();
         }
         let (mut server, mut next_beat): (Option<ServerProcess>, _) = (None, Nanos::ZERO);
@@ -286,17 +280,7 @@ impl Supervisor<'_> {
                 output::tell(&format!("{path} is served{pid}\n"))?;
             }
             // Should this program be killed, systemd has the memory.
-            News::Given(given @ Given::Barrier(_)) => {
-                if let Some(why) = self.refused.take().or_else(|| self.notifier.pass_on(&given).err()) {
-                    given.refuse(&why);
-                }
-            }
-            News::Given(given) => {
-                self.refused.replace(self.notifier.pass_on(&given).err());
-                if let Given::Memory(memory) = given {
-                    *self.kept.borrow_mut() = Some(memory);
-                }
-            }
+            News::Given(given) => self.keeper.borrow_mut().take(given),
             News::Said(Message { ready, alive, status, extend }) => {
                 if ready {
                     supervision.serves(self.now());
@@ -412,7 +396,7 @@ impl Supervisor<'_> {
         if !self.args.nbd_only {
             command.arg("--ublk");
         }
-        self.notified.listen_to(&mut command, self.hung_after, self.kept.borrow().as_ref());
+        self.notified.listen_to(&mut command, self.hung_after, self.keeper.borrow().kept());
         command.arg("--json").args(&self.args.serve);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let (process, news) = (ServerProcess::of(&child)?, self.sender.clone());
@@ -448,7 +432,7 @@ impl Supervisor<'_> {
     /// Becomes the program that is installed now: the same process, the same arguments. Returns why not.
     fn renew(&self) -> String {
         let mut command = Command::new(&self.program);
-        Notified::renew(&mut command, self.kept.borrow().as_ref());
+        Notified::renew(&mut command, self.keeper.borrow().kept());
         let error = command.args(std::env::args_os().skip(1)).exec();
         format!("{}: {error}; this version goes on", self.program.display())
     }
